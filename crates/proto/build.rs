@@ -10,9 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
 
-    let mut files: Vec<PathBuf> = fs::read_dir(root.join("leeway/v1"))?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(root.join("leeway/v1"))?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
     files.sort();
 
@@ -24,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Ordered maps, so that equal messages have equal bytes.
         .btree_map(".")
         .bytes(".")
+        .codec_path("crate::codec::BorderCodec")
         // Their hand-written `Debug` shows no secret.
         .skip_debug(["leeway.v1.SecretValue", "leeway.v1.AgentCaller"])
         .compile_fds(descriptors)?;

@@ -1,0 +1,68 @@
+//! Webhook endpoints.
+
+use leeway_model::Name;
+use leeway_model::Timestamp;
+use leeway_model::notify::Endpoint;
+
+use crate::limits::{EVENT_TYPES_MAX, LABEL_VALUE_MAX};
+use crate::{Invalid, check, pb};
+
+impl From<&Endpoint> for pb::Endpoint {
+    /// Without its secret.
+    fn from(value: &Endpoint) -> Self {
+        Self {
+            name: value.name.to_string(),
+            url: value.url.to_string(),
+            types: value.types.iter().map(ToString::to_string).collect(),
+            disabled: value.disabled.as_deref().map(str::to_owned),
+            last_success_ms: value.last_success.map(Timestamp::as_millis),
+            failing_since_ms: value.failing_since.map(Timestamp::as_millis),
+            failures: value.failures,
+        }
+    }
+}
+
+/// An endpoint to add. Whether its address may be called is judged where calls are made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEndpoint {
+    pub name: Name,
+    pub url: Box<str>,
+    pub types: Vec<Box<str>>,
+    /// A secret of 24 to 64 bytes that the client chose.
+    pub secret: Option<pb::SecretValue>,
+}
+
+impl TryFrom<pb::AddEndpointRequest> for NewEndpoint {
+    type Error = Invalid;
+
+    fn try_from(wire: pb::AddEndpointRequest) -> Result<Self, Invalid> {
+        let name = check::name("name", &wire.name)?;
+        let url = check::url("url", wire.url)?;
+        if !(url.starts_with("https://") || url.starts_with("http://")) {
+            return Err(Invalid::new("url", "must begin with https:// or http://"));
+        }
+        if let Some(secret) = &wire.secret {
+            check::between("secret", secret.value.len(), 24..=64).map_err(|error| Invalid {
+                message: format!("its length {}; or leave it out to get one", error.message),
+                ..error
+            })?;
+        }
+        let types = check::list("types", wire.types, 0..=EVENT_TYPES_MAX, event_type)?;
+        Ok(Self { name, url, types, secret: wire.secret })
+    }
+}
+
+/// `leeway.job.state_changed`, or a family as `leeway.job.*`.
+fn event_type(text: String) -> Result<Box<str>, Invalid> {
+    let text = check::word("", text, LABEL_VALUE_MAX)?;
+    let stem = text.strip_suffix('*').unwrap_or(&text);
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_');
+    if stem.chars().all(plain) && (stem.len() == text.len() || stem.is_empty() || stem.ends_with('.')) {
+        return Ok(text);
+    }
+    let message = format!(
+        "'{}' is no event type; use one such as leeway.job.state_changed, or a family such as leeway.job.*",
+        leeway_model::name::escape(&text)
+    );
+    Err(Invalid::new("", message))
+}

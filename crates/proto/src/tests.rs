@@ -1,0 +1,4 @@
+//! Properties over the whole contract.
+
+mod fields;
+mod laws;
