@@ -1,1 +1,25 @@
-//! leeway-policies
+//! The policies of Leeway, one a file. `all()` is the registry.
+
+use std::sync::Arc;
+
+use leeway_core::policy::{Policy, PolicySet};
+
+mod cheapest;
+mod failover;
+mod on_demand;
+mod whole_bill;
+
+pub use cheapest::Cheapest;
+pub use failover::Failover;
+pub use on_demand::OnDemand;
+pub use whole_bill::WholeBill;
+
+/// Name of the policy for installations that choose none.
+pub const DEFAULT: &str = "whole-bill";
+
+/// Every policy. A new one is one more line here.
+pub fn all() -> PolicySet {
+    let policies: [Arc<dyn Policy>; 4] =
+        [Arc::new(Cheapest), Arc::new(Failover), Arc::new(OnDemand), Arc::new(WholeBill)];
+    PolicySet::new(policies)
+}

@@ -1,1 +1,158 @@
-//! leeway-engine
+//! One step is one atomic commit: decide, make durable, then act. Both shells use this, and only this, to drive the
+//! scheduler.
+//!
+//! ```text
+//! step(now, event, tag)   decides in memory and stages one entry; its actions stay inside
+//! commit()                makes all staged entries durable with one flush and only then hands the actions out
+//! ```
+//!
+//! A failed append or flush fails the engine for good: memory is ahead of the disk, so the process must end and open
+//! the store again. Recovery copies rows and never decides again.
+
+mod codec;
+
+use leeway_core::event::Event;
+use leeway_core::state::rows::RowError;
+use leeway_core::{Action, Config, PolicySet, Scheduler};
+use leeway_model::Timestamp;
+use leeway_store::{Entry, Head, Index, Store};
+
+pub use codec::{decode_event, encode_event};
+
+/// The scheduler over a store. `T` marks whose step it was, so that a shell can answer the right caller.
+#[derive(Debug)]
+pub struct Engine<S, T = ()> {
+    scheduler: Scheduler,
+    store: S,
+    staged: Vec<Released<T>>,
+    /// Index of the last staged entry.
+    index: Index,
+    /// Entries staged since the last flush.
+    unflushed: usize,
+    now: Timestamp,
+    failed: bool,
+}
+
+/// A step whose entry is durable, with the actions that may now happen.
+#[derive(Debug)]
+pub struct Released<T> {
+    pub tag: T,
+    /// Entry of the step; `None` when it changed nothing durable.
+    pub index: Option<Index>,
+    pub actions: Vec<Action>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Store(#[from] leeway_store::Error),
+    #[error("stored state cannot be read: {0}")]
+    Row(#[from] RowError),
+    #[error("stored state holds a row of unknown table {0}; it was written by a newer version of leeway")]
+    UnknownTable(u8),
+    #[error("the engine failed earlier; open the store again")]
+    Failed,
+}
+
+impl<S: Store, T> Engine<S, T> {
+    /// Opens a scheduler from what the store holds. The actions returned had no recorded outcome and are to be issued
+    /// again.
+    pub fn open(store: S, config: Config, policies: PolicySet, now: Timestamp) -> Result<(Self, Vec<Action>), Error> {
+        let mut rows = Vec::new();
+        let mut unknown = None;
+        store.rows(&mut |key, value| match codec::split_key(key) {
+            Ok((table, key)) => rows.push((table, key.to_vec(), codec::Encoded(value.into()))),
+            Err(byte) => unknown = Some(byte),
+        })?;
+        if let Some(byte) = unknown {
+            return Err(Error::UnknownTable(byte));
+        }
+        let head = store.head();
+        let mut last = Timestamp::ZERO;
+        if head.index > 0 {
+            store.entries(head.index, &mut |entry| {
+                last = Timestamp::from_millis(entry.time_ms);
+                true
+            })?;
+        }
+        let now = now.max(last);
+        let scheduler = Scheduler::restore(config, policies, now, rows)?;
+        let actions = scheduler.unfinished_actions();
+        let engine =
+            Self { scheduler, store, staged: Vec::new(), index: head.index, unflushed: 0, now, failed: false };
+        Ok((engine, actions))
+    }
+
+    /// Decides on one event. Its actions are handed out by the next [`commit`](Self::commit). Time never runs back.
+    pub fn step(&mut self, now: Timestamp, event: Event, tag: T) -> Result<(), Error> {
+        if self.failed {
+            return Err(Error::Failed);
+        }
+        self.now = self.now.max(now);
+        let encoded = codec::encode_event(&event);
+        let mut actions = Vec::new();
+        self.scheduler.handle(self.now, event, &mut actions);
+        let index = if self.scheduler.has_changes() {
+            let mut rows = codec::Rows::default();
+            self.scheduler.drain_changes(&mut rows);
+            let entry = Entry {
+                index: self.index + 1,
+                time_ms: self.now.as_millis(),
+                event: encoded,
+                decision: Box::default(),
+                rows: rows.0,
+            };
+            self.store.append(entry).inspect_err(|_| self.failed = true)?;
+            self.index += 1;
+            self.unflushed += 1;
+            Some(self.index)
+        } else {
+            None
+        };
+        self.staged.push(Released { tag, index, actions });
+        Ok(())
+    }
+
+    /// Makes every staged step durable and releases its actions, in the order of the steps.
+    pub fn commit(&mut self) -> Result<Vec<Released<T>>, Error> {
+        if self.failed {
+            return Err(Error::Failed);
+        }
+        if self.unflushed > 0 {
+            self.store.flush().inspect_err(|_| self.failed = true)?;
+            self.unflushed = 0;
+        }
+        Ok(std::mem::take(&mut self.staged))
+    }
+
+    /// When to bring [`Event::Woke`] at the latest.
+    pub fn next_wakeup(&self) -> Option<Timestamp> {
+        self.scheduler.next_wakeup()
+    }
+
+    /// The state as of the last step. Only what a commit covered may be shown to anyone.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    pub fn head(&self) -> Head {
+        self.store.head()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Gives the store back; staged steps that were not committed are lost, as in a crash.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+}

@@ -34,8 +34,10 @@ pub struct Budget {
     pub overrun: Micros,
     pub credit: Micros,
     pub frozen: bool,
-    /// Thresholds (percent of cap, kind) that have fired and are not re-armed.
+    /// Thresholds (kind, percent of cap) that have fired and are not re-armed.
     pub fired: Vec<(ThresholdKind, u32)>,
+    /// When a refused admission was last told.
+    pub denied_told: Option<Timestamp>,
 }
 
 impl Budget {
@@ -205,6 +207,16 @@ impl Refusal {
             Self::NoBudget => "NO_BUDGET",
             Self::JobCap { .. } => "MAX_COST",
             Self::Overflow => "OVERFLOW",
+        }
+    }
+
+    /// The node that refused.
+    pub const fn budget(&self) -> Option<&Name> {
+        match self {
+            Self::BudgetExceeded { budget, .. } | Self::BudgetFrozen { budget } | Self::UnknownBudget { budget } => {
+                Some(budget)
+            }
+            Self::NoBudget | Self::JobCap { .. } | Self::Overflow => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{CheckpointPolicy, CheckpointRef};
 use crate::cluster::Region;
 use crate::resources::ResourceRequest;
-use crate::{Bytes, Epoch, JobId, Micros, Millis, Name, Rate, RunId, Text, Timestamp};
+use crate::{Bill, Bytes, Epoch, JobId, Micros, Millis, Name, Rate, RunId, Text, Timestamp};
 
 /// What to run, where it may run, and what it may cost. Validated before it enters the core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,16 +240,20 @@ pub struct Job {
     /// Newest checkpoint that may be restored.
     pub checkpoint: Option<CheckpointRef>,
     pub progress: Progress,
-    /// Settled and running cost of all its runs so far, as posted to the ledger.
-    pub posted: Micros,
+    /// Cost of all its runs so far, as posted to the ledger.
+    pub posted: Bill,
     pub retries: RetriesUsed,
     /// Not before this instant may the next run start.
     pub not_before: Timestamp,
     pub reason: Option<Reason>,
     /// Why the next run starts: what its program is told in `LEEWAY_START_REASON`.
     pub start_reason: StartReason,
-    /// Journal index of the last change; resume token of watches.
+    /// Installation-wide number of the last change of any job when this one changed; resume token of watches.
     pub version: u64,
+    /// Exits with "saved, please continue me" in a row without a newer checkpoint.
+    pub saves_without_progress: u32,
+    /// Pause of the last save, as its agent measured it.
+    pub save_time: Option<Millis>,
 }
 
 impl Job {

@@ -58,7 +58,8 @@ pub struct PriceObservation {
     pub price: Price,
 }
 
-/// How many machines of an offer could be had at a moment; `None` when the provider does not tell.
+/// How many machines of an offer the market lets us hold at a moment, those we already hold included; `None` when the
+/// provider does not tell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityObservation {
     pub offer: OfferKey,
@@ -129,7 +130,7 @@ pub struct Offer {
     pub price: Option<Price>,
     /// The last fault seen on a price of this offer, with how many there were.
     pub price_fault: Option<(PriceFault, u32)>,
-    /// Machines that could be had beside those we hold, when known.
+    /// Machines that can be held at once, those we hold included, when known.
     pub available: Option<u32>,
     /// No launch before this instant, after a refusal or a loss.
     pub cooling_until: Option<Timestamp>,

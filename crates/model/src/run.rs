@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::CheckpointRef;
 use crate::job::{Progress, StartReason};
 use crate::market::{OfferKey, Price};
-use crate::{Meter, Micros, Millis, RunId, Timestamp};
+use crate::{Bill, Meter, Millis, Rate, RunId, Timestamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RunState {
@@ -181,8 +181,14 @@ pub struct Run {
     /// The price it was placed at, per machine, with its source: frozen into its charges.
     pub price: Price,
     pub meter: Option<Meter>,
-    /// Posted so far.
-    pub posted: Micros,
+    /// Price of the disks of all its machines, when it asked for any.
+    pub disk: Option<Meter>,
+    /// Posted so far, by term.
+    pub posted: Bill,
+    /// Usage is posted up to here.
+    pub posted_until: Timestamp,
+    /// Most that one machine may come to cost an hour: what the hold is reckoned with.
+    pub rate_max: Rate,
     pub restored_from: Option<CheckpointRef>,
     pub progress: Progress,
     /// Highest sequence number of its committed checkpoints.
@@ -194,6 +200,18 @@ pub struct Run {
     pub steps_redone: u64,
     /// Each rank's exit code as far as reported.
     pub exits: Vec<Option<i32>>,
+    /// Each rank's agent: the first to register is the only one ever accepted.
+    pub agents: Vec<Option<Box<str>>>,
+    /// Asked to save and end by this instant; after it the machines are stopped.
+    pub drain_by: Option<Timestamp>,
+    /// Whether a last checkpoint is worth trying while it drains.
+    pub save_on_drain: bool,
+    /// When the stop was first ordered.
+    pub stop_ordered: Option<Timestamp>,
+    /// Whether people were told that stopping it takes too long.
+    pub stuck_told: bool,
+    /// When the program was restored or started, for judging early failures.
+    pub restored_at: Option<Timestamp>,
     /// Interval advised to the program.
     pub interval: Option<Millis>,
 }

@@ -1,0 +1,145 @@
+//! What an operator may tune of the core. The shells read files and environments; the core gets this value.
+
+use std::collections::BTreeMap;
+
+use leeway_model::{Bytes, Currency, InstallationId, Micros, Millis, Name, Rate};
+
+use crate::locality::EgressGraph;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub installation: InstallationId,
+    /// The ledger's currency. Offers priced in another are excluded.
+    pub currency: Currency,
+    pub default_policy: Name,
+    /// Budget of jobs that name none; without it they are refused.
+    pub default_budget: Option<Name>,
+    pub lease: Lease,
+    pub money: Money,
+    pub launch: Launch,
+    pub estimates: Estimates,
+    pub egress: EgressGraph,
+    /// A price of a feed older than this is stale, and its offer takes no new run.
+    pub price_max_age: Millis,
+    /// Finished jobs are forgotten after this long.
+    pub keep_finished: Millis,
+    /// A client request id is remembered at least this long.
+    pub keep_requests: Millis,
+    /// Most placements in one step; the rest follow in the next, so that clients are answered in between.
+    pub placements_per_step: usize,
+}
+
+/// Leases of agents; see the fencing rules in ARCHITECTURE.md.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    pub ttl: Millis,
+    /// Between SIGTERM and SIGKILL when a lease ends.
+    pub kill_grace: Millis,
+    pub margin: Millis,
+}
+
+/// How holds are reckoned and usage is posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Money {
+    /// Longest stretch of work that one hold pays for.
+    pub horizon: Millis,
+    /// Work that a hold must always be able to pay for so that the run can still save and stop.
+    pub stop_reserve: Millis,
+    /// A hold is extended when less than the reserve and this is left.
+    pub extend_before: Millis,
+    pub meter_every: Millis,
+    /// Price of a gigabyte of disk for a month of 730 hours, in nano-units an hour per GB.
+    pub disk_gb: Rate,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// A launch without outcome is given up after this.
+    pub deadline: Millis,
+    /// First cool-down of an offer after a refusal or a loss; doubles up to `cooldown_max`.
+    pub cooldown: Millis,
+    pub cooldown_max: Millis,
+    /// First wait before a failed program is started again; doubles up to five minutes.
+    pub backoff: Millis,
+    /// A stop without proof is ordered again after this, doubling up to a minute.
+    pub stop_again: Millis,
+    /// Drain of a run that no provider hurries: budget, cancel, longest duration.
+    pub drain: Millis,
+    /// A notice may pass without a loss; this long after its deadline the machine is stopped all the same.
+    pub after_notice: Millis,
+}
+
+/// What is assumed where a job or an offer says nothing. Every use is flagged in the decision.
+#[derive(Clone, Debug)]
+pub struct Estimates {
+    pub running_time: Millis,
+    pub input_size: Bytes,
+    pub save_time: Millis,
+    pub restore_time: Millis,
+    /// From the order to a running program.
+    pub launch_time: Millis,
+    /// Bytes a second that staging reaches.
+    pub bandwidth: Bytes,
+    /// Egress price per GB used where no pair is known.
+    pub egress_per_gb: Micros,
+    /// Relative speed by accelerator model; what is not listed has speed 1.
+    pub speeds: BTreeMap<Box<str>, f64>,
+}
+
+impl Config {
+    /// Defaults for an installation.
+    pub fn new(installation: InstallationId, default_policy: Name) -> Self {
+        Self {
+            installation,
+            currency: Currency::USD,
+            default_policy,
+            default_budget: None,
+            lease: Lease {
+                ttl: Millis::from_secs(60),
+                kill_grace: Millis::from_secs(10),
+                margin: Millis::from_secs(15),
+            },
+            money: Money {
+                horizon: Millis::from_hours(1),
+                stop_reserve: Millis::from_mins(8),
+                extend_before: Millis::from_mins(5),
+                meter_every: Millis::from_mins(1),
+                disk_gb: Rate::from_nanos(109_589),
+            },
+            launch: Launch {
+                deadline: Millis::from_mins(10),
+                cooldown: Millis::from_mins(5),
+                cooldown_max: Millis::from_hours(1),
+                backoff: Millis::from_secs(10),
+                stop_again: Millis::from_secs(10),
+                drain: Millis::from_mins(2),
+                after_notice: Millis::from_mins(1),
+            },
+            estimates: Estimates {
+                running_time: Millis::from_hours(1),
+                input_size: Bytes::from_gb(100),
+                save_time: Millis::from_secs(30),
+                restore_time: Millis::from_mins(1),
+                launch_time: Millis::from_mins(3),
+                bandwidth: Bytes::new(200_000_000),
+                egress_per_gb: Micros::new(120_000),
+                speeds: BTreeMap::new(),
+            },
+            egress: EgressGraph::default(),
+            price_max_age: Millis::from_hours(24),
+            keep_finished: Millis::from_hours(24 * 30),
+            keep_requests: Millis::from_hours(24 * 7),
+            placements_per_step: 256,
+        }
+    }
+
+    /// Relative speed of an accelerator model.
+    pub fn speed(&self, model: Option<&str>) -> f64 {
+        model.and_then(|model| self.estimates.speeds.get(model)).copied().filter(|s| s.is_finite() && *s > 0.0).unwrap_or(1.0)
+    }
+
+    /// How long after its last renewal a silent run may no longer have effects.
+    pub fn silence(&self) -> Millis {
+        self.lease.ttl.saturating_add(self.lease.kill_grace).saturating_add(self.lease.margin)
+    }
+}

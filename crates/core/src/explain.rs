@@ -1,0 +1,66 @@
+//! What people may ask: why a job stands where it stands, and what a job would cost where.
+
+use std::sync::Arc;
+
+use leeway_model::decision::Decision;
+use leeway_model::job::{Job, JobSpec, JobState, Progress, Reason, RetriesUsed, StartReason};
+use leeway_model::run::Run;
+use leeway_model::{Bill, JobId, Name};
+
+use crate::reply::Refused;
+use crate::round::score::Economics;
+use crate::round::select::{self, Evaluation};
+use crate::scheduler::Scheduler;
+
+/// A job with everything that was decided about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    pub job: Job,
+    pub reason: Option<Reason>,
+    pub runs: Vec<(Run, Option<Decision>)>,
+    /// How the offers look to it now, while it waits for a place.
+    pub evaluation: Option<Evaluation>,
+    pub policy: Name,
+}
+
+impl Scheduler {
+    pub fn explain(&self, id: JobId) -> Option<Explanation> {
+        let job = self.job(id)?.clone();
+        let runs = self.runs_of(id).map(|run| (run.clone(), self.tables.decisions.get(&run.id).cloned())).collect();
+        let evaluation = (job.state == JobState::Pending).then(|| self.evaluate(&job));
+        let policy = self.policy_of(&job).0.clone();
+        Some(Explanation { reason: self.reason(&job), runs, evaluation, policy, job })
+    }
+
+    /// How every offer looks to a job that is not submitted.
+    pub fn dry_run(&self, spec: JobSpec) -> Result<Evaluation, Refused> {
+        self.check_spec(&spec)?;
+        let job = Job {
+            id: JobId(0),
+            spec: Arc::new(spec),
+            state: JobState::Pending,
+            submitted: self.now,
+            since: self.now,
+            ended: None,
+            epoch: 0,
+            checkpoint: None,
+            progress: Progress::default(),
+            posted: Bill::default(),
+            retries: RetriesUsed::default(),
+            not_before: self.now,
+            reason: None,
+            start_reason: StartReason::First,
+            version: 0,
+            saves_without_progress: 0,
+            save_time: None,
+        };
+        Ok(self.evaluate(&job))
+    }
+
+    fn evaluate(&self, job: &Job) -> Evaluation {
+        let economics = Economics::of(&self.config, job);
+        let view = self.view(job, &economics);
+        let (_, policy) = self.policy_of(job);
+        select::evaluate(self.market(policy.as_ref()), &view, &economics)
+    }
+}

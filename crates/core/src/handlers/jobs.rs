@@ -1,0 +1,336 @@
+//! Submissions, cancels and retries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leeway_model::job::{Job, JobSpec, JobState, Progress, Reason, RetriesUsed, StartReason};
+use leeway_model::notify::{Alert, Severity};
+use leeway_model::run::{EndReason, RunState};
+use leeway_model::{Bill, JobId, Name};
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::DiGraph;
+
+use crate::event::{RequestKey, Submission};
+use crate::reply::{Refused, RefusedKind, Reply, Submitted};
+use crate::round::queue::Park;
+use crate::scheduler::Scheduler;
+use crate::state::Request;
+
+impl Scheduler {
+    pub(crate) fn on_jobs_submitted(&mut self, request: Option<RequestKey>, jobs: Vec<Submission>) -> Reply {
+        if let Some(key) = &request
+            && let Some(known) = self.tables.requests.get(&key.id)
+        {
+            return replay(known, key);
+        }
+        let refused = self.refuse(&jobs);
+        let mut ids: Vec<Option<JobId>> = Vec::with_capacity(jobs.len());
+        for refusal in &refused {
+            ids.push(refusal.is_none().then(|| {
+                self.tables.meta.jobs += 1;
+                JobId(self.tables.meta.jobs)
+            }));
+        }
+        let mut results = Vec::with_capacity(jobs.len());
+        for (position, (submission, refusal)) in jobs.into_iter().zip(refused).enumerate() {
+            if let Some(refusal) = refusal {
+                results.push(Err(refusal));
+                continue;
+            }
+            let id = ids[position].expect("a job that is not refused has an id");
+            let mut spec = submission.spec;
+            let after = submission.after.iter().filter_map(|&other| ids[other as usize]);
+            spec.depends_on.extend(after);
+            self.admit(id, spec);
+            results.push(Ok(Submitted { job: id, state: JobState::Pending, reason: None, replayed: false }));
+        }
+        if let Some(key) = request {
+            let jobs = results
+                .iter()
+                .map(|result| match result {
+                    Ok(submitted) => Ok(submitted.job),
+                    Err(refusal) => Err((refusal.code.into(), refusal.message.as_str().into())),
+                })
+                .collect();
+            self.tables.requests.insert(key.id, Request { body: key.body, jobs, at: self.now });
+        }
+        Reply::Submitted(results)
+    }
+
+    /// The refusal of each job of a batch, if any. A job that needs a refused one is refused with it.
+    fn refuse(&self, jobs: &[Submission]) -> Vec<Option<Refused>> {
+        let mut refused: Vec<Option<Refused>> = jobs.iter().map(|job| self.check_spec(&job.spec).err()).collect();
+        let mut graph = DiGraph::<usize, ()>::with_capacity(jobs.len(), jobs.len());
+        let nodes: Vec<_> = (0..jobs.len()).map(|position| graph.add_node(position)).collect();
+        for (position, job) in jobs.iter().enumerate() {
+            for &other in &job.after {
+                match nodes.get(other as usize) {
+                    Some(&node) => {
+                        graph.add_edge(nodes[position], node, ());
+                    }
+                    None => {
+                        refused[position] = Some(Refused::new(
+                            RefusedKind::Invalid,
+                            "UNKNOWN_DEPENDENCY",
+                            format!("depends_on names position {other}, but the batch has {} jobs", jobs.len()),
+                        ));
+                    }
+                }
+            }
+        }
+        // Components come in an order in which every job's dependencies are before it.
+        for component in tarjan_scc(&graph) {
+            let cyclic = component.len() > 1 || graph.contains_edge(component[0], component[0]);
+            if cyclic {
+                let mut members: Vec<usize> = component.iter().map(|&node| graph[node]).collect();
+                members.sort_unstable();
+                let names: Vec<&str> = members.iter().take(8).map(|&p| jobs[p].spec.name.as_str()).collect();
+                let message = format!("depends_on makes a cycle of {} jobs: {}", members.len(), names.join(", "));
+                for member in members {
+                    refused[member] = Some(Refused::new(RefusedKind::Invalid, "DEPENDENCY_CYCLE", message.clone()));
+                }
+            } else {
+                let position = graph[component[0]];
+                let broken = jobs[position].after.iter().find(|&&other| {
+                    refused.get(other as usize).is_some_and(Option::is_some)
+                });
+                if let (Some(&other), None) = (broken, &refused[position]) {
+                    refused[position] = Some(Refused::new(
+                        RefusedKind::Precondition,
+                        "DEPENDENCY_REFUSED",
+                        format!("it depends on '{}', which was refused", jobs[other as usize].spec.name),
+                    ));
+                }
+            }
+        }
+        refused
+    }
+
+    /// What must hold of a job's spec beside what its types say.
+    pub(crate) fn check_spec(&self, spec: &JobSpec) -> Result<(), Refused> {
+        let invalid = |code, message: String| Err(Refused::new(RefusedKind::Invalid, code, message));
+        if spec.nodes == 0 || spec.resources.is_empty() {
+            return invalid("NOTHING_ASKED", "a job asks for at least one machine of at least one kind".into());
+        }
+        if let Some(policy) = &spec.policy
+            && self.policies.get(policy).is_none()
+        {
+            let known: Vec<&str> = self.policies.names().map(Name::as_str).collect();
+            return invalid("UNKNOWN_POLICY", format!("policy '{policy}' is unknown; use one of {}", known.join(", ")));
+        }
+        if let Some(deadline) = spec.time.deadline
+            && deadline <= self.now
+        {
+            return invalid("DEADLINE_PAST", format!("deadline {deadline} is not in the future"));
+        }
+        let refused = |code, message: String| Err(Refused::new(RefusedKind::Precondition, code, message));
+        match spec.money.budget.as_ref().or(self.config.default_budget.as_ref()) {
+            None => {
+                let refusal = leeway_model::budget::Refusal::NoBudget;
+                return refused(refusal.code(), refusal.to_string());
+            }
+            Some(budget) if !self.tables.budgets.contains(budget) => {
+                let refusal = leeway_model::budget::Refusal::UnknownBudget { budget: budget.clone() };
+                return refused(refusal.code(), refusal.to_string());
+            }
+            Some(_) => {}
+        }
+        for other in &spec.depends_on {
+            match self.job(*other).map(|job| job.state) {
+                None => return invalid("UNKNOWN_DEPENDENCY", format!("depends_on names {other}, which does not exist")),
+                Some(state @ (JobState::Failed | JobState::Cancelled)) => {
+                    return refused("DEPENDENCY_FAILED", format!("depends_on names {other}, which has {state}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, id: JobId, spec: JobSpec) {
+        let job = Job {
+            id,
+            state: JobState::Pending,
+            submitted: self.now,
+            since: self.now,
+            ended: None,
+            epoch: 0,
+            checkpoint: None,
+            progress: Progress::default(),
+            posted: Bill::default(),
+            retries: RetriesUsed::default(),
+            not_before: self.now,
+            reason: None,
+            start_reason: StartReason::First,
+            version: 0,
+            saves_without_progress: 0,
+            save_time: None,
+            spec: Arc::new(spec),
+        };
+        self.tables.jobs.insert(id, job);
+        // Jobs of one batch may come before those they depend on, so states are looked at once all rows are there.
+        self.settle_dependencies(id);
+    }
+
+    /// Moves a new or waiting job to where its dependencies put it.
+    fn settle_dependencies(&mut self, id: JobId) {
+        let Some(job) = self.job(id) else { return };
+        let spec = job.spec.clone();
+        let open: Vec<JobId> = spec
+            .depends_on
+            .iter()
+            .copied()
+            .filter(|other| self.job(*other).is_none_or(|job| job.state != JobState::Succeeded))
+            .collect();
+        if open.is_empty() {
+            self.to_pending(id, None, self.now);
+            return;
+        }
+        for other in &open {
+            self.dependents.entry(*other).or_default().insert(id);
+        }
+        let names: Vec<String> = open.iter().take(8).map(JobId::to_string).collect();
+        self.set_state(id, JobState::Waiting, Some(Reason::new("DEPENDENCY", format!("waits for {}", names.join(", ")))));
+    }
+
+    /// Puts a job in line for a place, not before `at`.
+    pub(crate) fn to_pending(&mut self, id: JobId, reason: Option<Reason>, at: leeway_model::Timestamp) {
+        self.set_state(id, JobState::Pending, reason);
+        if let Some(job) = self.tables.jobs.change(&id) {
+            job.not_before = at;
+        }
+        let Some(job) = self.tables.jobs.get(&id) else { return };
+        if at > self.now {
+            self.queue.park(job, Park::Timer);
+            self.timers.set(crate::timers::Timer::Job(id), at);
+        } else {
+            self.queue.add(job, &self.fleet);
+        }
+    }
+
+    pub(crate) fn on_job_timer(&mut self, id: JobId) {
+        if let Some(job) = self.tables.jobs.get(&id)
+            && job.state == JobState::Pending
+        {
+            self.queue.add(job, &self.fleet);
+        }
+    }
+
+    /// The one place where a job's state changes.
+    pub(crate) fn set_state(&mut self, id: JobId, to: JobState, reason: Option<Reason>) {
+        let now = self.now;
+        self.tables.meta.job_changes += 1;
+        let version = self.tables.meta.job_changes;
+        let Some(job) = self.tables.jobs.change(&id) else { return };
+        let from = job.state;
+        assert!(!from.is_terminal() || to == JobState::Pending, "{id} has {from} and cannot become {to}");
+        job.state = to;
+        job.version = version;
+        job.reason = reason;
+        if from != to {
+            job.since = now;
+        }
+        job.ended = to.is_terminal().then_some(now);
+        let is_news = from != to && (to.is_terminal() || to == JobState::Running);
+        if is_news {
+            let severity = if to == JobState::Failed { Severity::Warning } else { Severity::Info };
+            let reason = job.reason.as_ref().map(|reason| reason.message.clone());
+            let name = job.spec.name.as_str().into();
+            self.notify(severity, Alert::JobStateChanged { job: id, name, from, to, reason });
+        }
+    }
+
+    /// Ends a job and settles everything that waited for it, however long the chain.
+    pub(crate) fn finish(&mut self, id: JobId, state: JobState, reason: Option<Reason>) {
+        let mut ends = vec![(id, state, reason)];
+        while let Some((id, state, reason)) = ends.pop() {
+            let Some(job) = self.tables.jobs.get(&id) else { continue };
+            if job.state.is_terminal() {
+                continue;
+            }
+            self.queue.remove(job);
+            self.timers.clear(&crate::timers::Timer::Job(id));
+            self.set_state(id, state, reason);
+            for waiting in self.dependents.remove(&id).unwrap_or_default() {
+                if state == JobState::Succeeded {
+                    self.settle_dependencies(waiting);
+                } else {
+                    let reason = Reason::new("DEPENDENCY_FAILED", format!("{id}, which it depends on, has {state}"));
+                    ends.push((waiting, JobState::Failed, Some(reason)));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_job_cancelled(&mut self, id: JobId, by: &Name) -> Reply {
+        let Some(job) = self.job(id).cloned() else {
+            return Reply::Refused(Refused::not_found("job", id));
+        };
+        let reason = Some(Reason::new("CANCELLED", format!("cancelled by {by}")));
+        match job.state {
+            JobState::Waiting | JobState::Pending => self.finish(id, JobState::Cancelled, reason),
+            JobState::Starting | JobState::Running => {
+                self.set_state(id, JobState::Cancelling, reason);
+                let run = job.newest_run().expect("a job that starts or runs has a run");
+                match self.run(run).map(|run| run.state) {
+                    Some(RunState::Launching) => self.order_stop(run, EndReason::Cancelled),
+                    _ => self.drain(run, EndReason::Cancelled, self.config.lease.kill_grace, false),
+                }
+            }
+            JobState::Cancelling | JobState::Succeeded | JobState::Failed | JobState::Cancelled => {}
+        }
+        Reply::Job(Box::new(job))
+    }
+
+    pub(crate) fn on_job_retried(&mut self, id: JobId) -> Reply {
+        let Some(job) = self.job(id).cloned() else {
+            return Reply::Refused(Refused::not_found("job", id));
+        };
+        if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
+            return Reply::Refused(Refused::new(
+                RefusedKind::Precondition,
+                "NOT_ENDED",
+                format!("{id} is {}; only a failed or cancelled job can be retried", job.state),
+            ));
+        }
+        let unmet: BTreeSet<JobId> = job
+            .spec
+            .depends_on
+            .iter()
+            .copied()
+            .filter(|other| self.job(*other).is_some_and(|job| matches!(job.state, JobState::Failed | JobState::Cancelled)))
+            .collect();
+        if let Some(other) = unmet.first() {
+            return Reply::Refused(Refused::new(
+                RefusedKind::Precondition,
+                "DEPENDENCY_FAILED",
+                format!("{id} depends on {other}, which has not succeeded; retry {other} first"),
+            ));
+        }
+        if let Some(row) = self.tables.jobs.change(&id) {
+            row.retries = RetriesUsed::default();
+            row.saves_without_progress = 0;
+            row.start_reason = if row.epoch == 0 { StartReason::First } else { StartReason::Failed };
+        }
+        self.set_state(id, JobState::Pending, None);
+        self.settle_dependencies(id);
+        Reply::Job(Box::new(job))
+    }
+}
+
+fn replay(known: &Request, key: &RequestKey) -> Reply {
+    if known.body != key.body {
+        return Reply::Refused(Refused::new(
+            RefusedKind::Precondition,
+            "IDEMPOTENCY_KEY_REUSED",
+            "the client request id was used before with another body; use a new id for a new request",
+        ));
+    }
+    let results = known.jobs.iter().map(|made| match made {
+        Ok(job) => Ok(Submitted { job: *job, state: JobState::Pending, reason: None, replayed: true }),
+        Err((_, message)) => {
+            Err(Refused::new(RefusedKind::Precondition, "REFUSED_BEFORE", message.clone().into_string()))
+        }
+    });
+    Reply::Submitted(results.collect())
+}

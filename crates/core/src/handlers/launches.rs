@@ -1,0 +1,398 @@
+//! From the order for machines to the proof that they are gone.
+
+use leeway_model::job::JobState;
+use leeway_model::market::OfferKey;
+use leeway_model::notify::{Alert, Severity};
+use leeway_model::resources::CapacityType;
+use leeway_model::run::{EndReason, LaunchErrorClass, Run, RunState};
+use leeway_model::{Meter, Millis, Name, RunId, Timestamp};
+
+use crate::action::{Action, LaunchOrder};
+use crate::ledger;
+use crate::reply::{Refused, Reply};
+use crate::scheduler::Scheduler;
+use crate::timers::Timer;
+
+impl Scheduler {
+    pub(crate) fn launch_order(&self, run: &Run) -> LaunchOrder {
+        LaunchOrder {
+            run: run.id,
+            offer: run.offer.clone(),
+            nodes: run.nodes,
+            deadline: run.placed.after(self.config.launch.deadline),
+        }
+    }
+
+    pub(crate) fn stop_action(&self, run: &Run) -> Action {
+        Action::Stop { run: run.id, cluster: run.offer.cluster.clone(), grace: self.config.lease.kill_grace }
+    }
+
+    /// Counts a run's machines as taken.
+    pub(crate) fn stand(&mut self, run: &Run) {
+        if let Some(offer) = self.fleet.find(&run.offer) {
+            self.fleet.take(offer, run.nodes);
+        }
+        self.standing.entry(run.offer.clone()).or_default().insert(run.id);
+    }
+
+    pub(crate) fn on_run_launched(&mut self, id: RunId, instances: Vec<Box<str>>) -> Reply {
+        let now = self.now;
+        let Some(run) = self.tables.runs.get(&id) else {
+            return Reply::Refused(Refused::not_found("run", id));
+        };
+        if run.state.is_over() || run.launched.is_some() {
+            // A repeated report, or machines of a run that was settled: the driver's sweep ends those.
+            return Reply::Done;
+        }
+        let state = run.state;
+        let gang = u64::from(run.nodes);
+        let rate = run.price.rate.checked_mul(gang).expect("a hold was opened for the gang's rate");
+        let disk = self.disk_rate(run);
+        if let Some(run) = self.tables.runs.change(&id) {
+            run.launched = Some(now);
+            run.posted_until = now;
+            run.instances = instances;
+            run.meter = Some(Meter::starting(now, rate));
+            run.disk = disk.map(|rate| Meter::starting(now, rate));
+            if state == RunState::Launching {
+                run.state = RunState::Setup;
+            }
+        }
+        self.set_run_timer(id);
+        Reply::Done
+    }
+
+    fn disk_rate(&self, run: &Run) -> Option<leeway_model::Rate> {
+        let job = self.job(run.id.job)?;
+        let disk = job.spec.resources.iter().filter_map(|request| request.disk).max()?;
+        let gigabytes = disk.get().div_ceil(leeway_model::Bytes::GB);
+        self.config.money.disk_gb.checked_mul(gigabytes.saturating_mul(u64::from(run.nodes)))
+    }
+
+    pub(crate) fn on_launch_refused(&mut self, id: RunId, class: LaunchErrorClass, message: &str) -> Reply {
+        let Some(run) = self.tables.runs.get(&id) else {
+            return Reply::Refused(Refused::not_found("run", id));
+        };
+        if run.launched.is_some() || run.state.is_over() {
+            return Reply::Done;
+        }
+        let offer = run.offer.clone();
+        match class {
+            LaunchErrorClass::Throttled => self.cool(&offer, Some(Millis::from_secs(30))),
+            LaunchErrorClass::Transient => self.cool(&offer, Some(Millis::from_mins(1))),
+            _ => self.cool(&offer, None),
+        }
+        self.end_run(id, EndReason::LaunchFailed { class });
+        self.release(id);
+        self.recover(id, Some(message));
+        Reply::Done
+    }
+
+    /// One machine of a gang is gone: the others have nothing left to do.
+    pub(crate) fn on_instance_lost(&mut self, id: RunId, _rank: u32) -> Reply {
+        let Some(run) = self.tables.runs.get(&id) else {
+            return Reply::Refused(Refused::not_found("run", id));
+        };
+        if run.state.is_over() {
+            return Reply::Done;
+        }
+        let (nodes, reason) = (run.nodes, lost_reason(run));
+        if nodes == 1 {
+            return self.on_instances_gone(id);
+        }
+        self.order_stop(id, reason);
+        Reply::Done
+    }
+
+    pub(crate) fn on_instances_gone(&mut self, id: RunId) -> Reply {
+        let Some(run) = self.tables.runs.get(&id) else {
+            return Reply::Refused(Refused::not_found("run", id));
+        };
+        match run.state {
+            RunState::Released => return Reply::Done,
+            RunState::Launching => {
+                return self.on_launch_refused(id, LaunchErrorClass::Transient, "its machines never appeared");
+            }
+            _ => {
+                let reason = lost_reason(run);
+                self.end_run(id, reason);
+            }
+        }
+        self.release(id);
+        self.recover(id, None);
+        Reply::Done
+    }
+
+    /// Decides why a run ends; the first reason stands. Counts the time it was at risk.
+    pub(crate) fn end_run(&mut self, id: RunId, reason: EndReason) {
+        let now = self.now;
+        let progress = self.volatile.progress.get(&id).copied();
+        let Some(run) = self.tables.runs.change(&id) else { return };
+        if let Some(progress) = progress {
+            run.progress = progress;
+        }
+        if run.stopped.is_some() {
+            return;
+        }
+        run.stopped = Some(now);
+        let reason = run.end.get_or_insert(reason).clone();
+        let offer = run.offer.clone();
+        let at_risk = run.launched.map_or(Millis::ZERO, |launched| now.since(launched));
+        let saved = run.notice.as_ref().is_some_and(|notice| notice.saved);
+        let warned = run.notice.as_ref().map(|notice| notice.deadline);
+        let taken = matches!(reason, EndReason::Interrupted | EndReason::Lost);
+        let (job, progress) = (run.id.job, run.progress);
+        if let Some(job) = self.tables.jobs.change(&job) {
+            job.progress = leeway_model::job::Progress { total: progress.total.or(job.progress.total), ..progress };
+        }
+        if offer.capacity == CapacityType::Spot
+            && let Some(found) = self.fleet.find(&offer)
+        {
+            self.fleet.change(found, |offer| {
+                offer.belief.exposure = offer.belief.exposure.saturating_add(at_risk);
+                offer.belief.interruptions += u32::from(taken);
+                offer.belief.saved += u32::from(taken && saved);
+            });
+        }
+        if taken {
+            self.cool(&offer, None);
+            let alert = Alert::JobInterrupted { run: id, offer, warned: warned.is_some(), deadline: warned };
+            self.notify(Severity::Info, alert);
+        }
+    }
+
+    /// Ends a run and orders its machines away; asked again until they are proven gone.
+    pub(crate) fn order_stop(&mut self, id: RunId, reason: EndReason) {
+        self.end_run(id, reason);
+        let now = self.now;
+        let Some(run) = self.tables.runs.change(&id) else { return };
+        if run.state.is_over() {
+            return;
+        }
+        run.state = RunState::Stopping;
+        run.stop_ordered.get_or_insert(now);
+        let (action, signal) = (run.clone(), run.launched.is_some());
+        let action = self.stop_action(&action);
+        self.actions.push(action);
+        if signal {
+            self.actions.push(Action::Signal { run: id });
+        }
+        self.set_run_timer(id);
+    }
+
+    /// The proof is there: settles the cost, closes the hold, frees the place.
+    pub(crate) fn release(&mut self, id: RunId) {
+        self.post_usage(id);
+        let now = self.now;
+        let Some(run) = self.tables.runs.change(&id) else { return };
+        if run.state.is_over() {
+            return;
+        }
+        run.state = RunState::Released;
+        run.released = Some(now);
+        let (offer, nodes) = (run.offer.clone(), run.nodes);
+        self.roomier.extend(ledger::close_hold(&mut self.tables, now, id).unwrap_or_default());
+        self.timers.clear(&Timer::Run(id));
+        for rank in 0..nodes {
+            self.volatile.renewals.remove(&(id, rank));
+        }
+        self.volatile.progress.remove(&id);
+        self.volatile.shards.retain(|(run, _), _| *run != id);
+        if let Some(runs) = self.standing.get_mut(&offer) {
+            runs.remove(&id);
+            if runs.is_empty() {
+                self.standing.remove(&offer);
+            }
+        }
+        if let Some(found) = self.fleet.find(&offer) {
+            self.fleet.give_back(found, nodes);
+            let siblings: Vec<_> = self.fleet.siblings(found).collect();
+            for sibling in siblings {
+                self.touch(sibling);
+            }
+        }
+    }
+
+    /// Keeps new runs off an offer for a while: `length`, or the next of the doubling cool-downs.
+    pub(crate) fn cool(&mut self, key: &OfferKey, length: Option<Millis>) {
+        let Some(offer) = self.fleet.find(key) else { return };
+        let launch = self.config.launch;
+        let now = self.now;
+        let last = self.fleet.slot(offer).offer.cooldown;
+        let recent = self.fleet.slot(offer).offer.cooling_until.is_some_and(|until| now.since(until) < launch.cooldown_max);
+        let doubled = if recent && !last.is_zero() { last.saturating_mul(2) } else { launch.cooldown };
+        let next = length.unwrap_or(doubled.min(launch.cooldown_max));
+        let until = now.after(next);
+        self.fleet.change(offer, |offer| {
+            offer.cooling_until = Some(until);
+            if length.is_none() {
+                offer.cooldown = next;
+            }
+        });
+        self.timers.set(Timer::Offer(key.clone()), until);
+    }
+
+    pub(crate) fn on_offer_timer(&mut self, key: &OfferKey) {
+        if let Some(offer) = self.fleet.find(key) {
+            self.touch(offer);
+        }
+    }
+
+    /// An offer may have become better for someone who waits.
+    pub(crate) fn touch(&mut self, offer: crate::round::fleet::OfferId) {
+        let slot = self.fleet.slot(offer);
+        let open = slot.ready
+            && slot.offer.price.is_some()
+            && slot.offer.cooling_until.is_none_or(|until| until <= self.now)
+            && self.fleet.free(offer) != Some(0);
+        if open {
+            self.queue.wake(offer, slot.group);
+        }
+    }
+
+    /// Sets a run's timer to the first of its deadlines.
+    pub(crate) fn set_run_timer(&mut self, id: RunId) {
+        let Some(run) = self.tables.runs.get(&id) else { return };
+        let mut next: Option<Timestamp> = None;
+        let mut consider = |at: Timestamp| next = Some(next.map_or(at, |next| next.min(at)));
+        match run.state {
+            RunState::Released => {}
+            RunState::Launching => consider(run.placed.after(self.config.launch.deadline)),
+            RunState::Stopping | RunState::Lost => {
+                consider(self.next_stop(run));
+                if run.launched.is_some() {
+                    consider(run.posted_until.after(self.config.money.meter_every));
+                    consider(self.lease_end(run));
+                }
+            }
+            RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
+                consider(run.posted_until.after(self.config.money.meter_every));
+                consider(self.lease_end(run));
+                if let Some(by) = run.drain_by {
+                    consider(by);
+                }
+                if let Some(limit) = self.longest(run) {
+                    consider(limit);
+                }
+            }
+        }
+        match next {
+            Some(at) => self.timers.set(Timer::Run(id), at),
+            None => self.timers.clear(&Timer::Run(id)),
+        }
+    }
+
+    /// When the stop is ordered again: after 10 s, doubling up to a minute.
+    fn next_stop(&self, run: &Run) -> Timestamp {
+        let ordered = run.stop_ordered.unwrap_or(run.placed);
+        let first = self.config.launch.stop_again.max(Millis::new(1));
+        let waited = self.now.since(ordered);
+        let mut wait = first;
+        let mut at = first;
+        while at <= waited {
+            wait = wait.saturating_mul(2).min(Millis::from_mins(1).max(first));
+            at = at.saturating_add(wait);
+        }
+        ordered.after(at)
+    }
+
+    fn longest(&self, run: &Run) -> Option<Timestamp> {
+        let job = self.job(run.id.job)?;
+        if run.end.is_some() {
+            return None;
+        }
+        Some(run.started?.after(job.spec.time.max_duration?))
+    }
+
+    /// When the silence of a run's agents has lasted so long that none of them may still have effects.
+    pub(crate) fn lease_end(&self, run: &Run) -> Timestamp {
+        let grace = self.volatile.started.after(self.config.lease.ttl.saturating_mul(2));
+        let launched = run.launched.unwrap_or(run.placed).after(self.config.launch.deadline);
+        let heard = (0..run.nodes).map(|rank| match self.volatile.renewals.get(&(run.id, rank)) {
+            Some(at) => at.after(self.config.silence()),
+            // An agent that never spoke in this process: it may still be starting, or reconnecting.
+            None => launched.max(grace.after(self.config.silence())),
+        });
+        heard.min().unwrap_or(launched)
+    }
+
+    pub(crate) fn on_run_timer(&mut self, id: RunId) {
+        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
+        match run.state {
+            RunState::Released => return,
+            RunState::Launching => {
+                if self.now >= run.placed.after(self.config.launch.deadline) {
+                    self.cool(&run.offer, None);
+                    self.order_stop(id, EndReason::LaunchFailed { class: LaunchErrorClass::Transient });
+                }
+            }
+            RunState::Stopping | RunState::Lost => self.stop_again(&run),
+            RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
+                self.meter(&run);
+                self.watch_deadlines(id);
+            }
+        }
+        self.set_run_timer(id);
+    }
+
+    fn watch_deadlines(&mut self, id: RunId) {
+        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
+        if !run.state.is_active() {
+            return;
+        }
+        if self.now >= self.lease_end(&run) {
+            self.order_stop(id, lost_reason(&run));
+            self.recover(id, None);
+        } else if run.drain_by.is_some_and(|by| self.now >= by) {
+            self.order_stop(id, EndReason::Interrupted);
+        } else if run.drain_by.is_none() && self.longest(&run).is_some_and(|limit| self.now >= limit) {
+            self.drain(id, EndReason::OverMaxDuration, self.config.launch.drain, true);
+        }
+    }
+
+    fn stop_again(&mut self, run: &Run) {
+        if run.launched.is_some() {
+            self.post_usage(run.id);
+        }
+        // The lease is over: whatever its machines do, the job may go on elsewhere.
+        if run.launched.is_some() && self.now >= self.lease_end(run) && self.is_bound(run) {
+            self.recover(run.id, None);
+        }
+        let ordered = run.stop_ordered.unwrap_or(run.placed);
+        let waited = self.now.since(ordered);
+        const STUCK: Millis = Millis::from_mins(10);
+        if waited >= STUCK && !run.stuck_told {
+            if let Some(row) = self.tables.runs.change(&run.id) {
+                row.stuck_told = true;
+            }
+            let minutes = waited.as_millis() / 60_000;
+            self.notify(Severity::Critical, Alert::TerminationStuck { run: run.id, minutes });
+        }
+        if waited >= self.config.launch.stop_again {
+            let action = self.stop_action(run);
+            self.actions.push(action);
+        }
+    }
+
+    /// Whether the job still follows this run.
+    pub(crate) fn is_bound(&self, run: &Run) -> bool {
+        self.job(run.id.job).is_some_and(|job| {
+            job.epoch == run.id.epoch && matches!(job.state, JobState::Starting | JobState::Running | JobState::Cancelling)
+        })
+    }
+
+    /// Runs of a cluster that are not released.
+    pub(crate) fn runs_on(&self, cluster: &Name) -> Vec<RunId> {
+        let on_cluster = self.standing.iter().filter(|(offer, _)| offer.cluster == *cluster);
+        on_cluster.flat_map(|(_, runs)| runs.iter().copied()).collect()
+    }
+}
+
+/// What the loss of a run's machines means: a notice makes it an interruption.
+fn lost_reason(run: &Run) -> EndReason {
+    match (&run.end, &run.notice) {
+        (Some(end), _) => end.clone(),
+        (None, Some(_)) => EndReason::Interrupted,
+        (None, None) => EndReason::Lost,
+    }
+}

@@ -1,0 +1,129 @@
+//! Posting usage while runs run, and keeping their holds ahead of it.
+
+use leeway_model::job::Reason;
+use leeway_model::notify::{Alert, Severity};
+use leeway_model::run::{EndReason, Run, RunState};
+use leeway_model::{HoldId, Micros, Millis, RunId, Term};
+
+use crate::ledger::{self, Usage};
+use crate::round::score::Economics;
+use crate::scheduler::Scheduler;
+
+impl Scheduler {
+    /// Posts and, where the hold runs low, extends it or drains the run.
+    pub(crate) fn meter(&mut self, run: &Run) {
+        self.post_usage(run.id);
+        if run.end.is_none() && run.state != RunState::Draining {
+            self.keep_hold_ahead(run.id);
+        }
+    }
+
+    /// Posts what the meters show since the last posting.
+    pub(crate) fn post_usage(&mut self, id: RunId) {
+        let now = self.now;
+        let Some(run) = self.tables.runs.get(&id) else { return };
+        let from = run.posted_until;
+        let due = |meter: &Option<leeway_model::Meter>, term: Term| {
+            let charge = meter.as_ref().map_or(Micros::ZERO, |meter| meter.charge(now));
+            charge.checked_sub(run.posted.get(term)).filter(|amount| *amount > Micros::ZERO)
+        };
+        let due = [(Term::Compute, due(&run.meter, Term::Compute)), (Term::Disk, due(&run.disk, Term::Disk))];
+        for (term, amount) in due {
+            if let Some(amount) = amount {
+                self.charge(id, Usage { term, amount, from, to: now });
+            }
+        }
+        let progress = self.volatile.progress.get(&id).copied();
+        if let Some(run) = self.tables.runs.change(&id)
+            && run.launched.is_some()
+        {
+            run.posted_until = now;
+            if let Some(progress) = progress {
+                run.progress = progress;
+            }
+        }
+    }
+
+    /// Posts one usage to the ledger, the run and the job.
+    pub(crate) fn charge(&mut self, id: RunId, usage: Usage) {
+        let posted = ledger::post(&mut self.tables, self.now, id, usage);
+        if let Some(run) = self.tables.runs.change(&id) {
+            run.posted.add(usage.term, usage.amount);
+        }
+        if let Some(job) = self.tables.jobs.change(&id.job) {
+            job.posted.add(usage.term, usage.amount);
+        }
+        for budget in &posted.path {
+            self.watch_thresholds(budget);
+        }
+        if posted.forced > Micros::ZERO
+            && let Some(budget) = posted.path.first()
+        {
+            let alert = Alert::Overrun { budget: budget.clone(), run: id, amount: posted.forced };
+            self.notify(Severity::Critical, alert);
+        }
+    }
+
+    fn keep_hold_ahead(&mut self, id: RunId) {
+        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
+        let Some(hold) = self.tables.holds.get(&HoldId(id)).filter(|hold| hold.open) else { return };
+        let money = self.config.money;
+        let reserve = money.stop_reserve.saturating_add(money.extend_before);
+        if hold.remainder() >= self.most(&run, reserve) {
+            return;
+        }
+        // As much as the work left may need; where that does not fit, as much as keeps the run going a little longer.
+        let left = self.job(id.job).map_or(money.horizon, |job| Economics::of(&self.config, job).remaining);
+        let long = self.most(&run, left.clamp(money.extend_before, money.horizon.max(money.extend_before)));
+        let short = self.most(&run, money.extend_before);
+        match self.may_extend(&run, long).or_else(|_| self.may_extend(&run, short)) {
+            Ok(()) => {
+                if let Some(path) = self.tables.holds.get(&HoldId(id)).map(|hold| hold.path.clone()) {
+                    for budget in path {
+                        self.watch_thresholds(&budget);
+                    }
+                }
+            }
+            Err(refusal) => {
+                let reason = Reason::new(refusal.code(), refusal.to_string());
+                self.tables.meta.job_changes += 1;
+                let version = self.tables.meta.job_changes;
+                if let Some(job) = self.tables.jobs.change(&id.job) {
+                    job.reason = Some(reason);
+                    job.version = version;
+                }
+                self.tell_cap_reached(&refusal);
+                self.drain(id, EndReason::OutOfBudget, self.config.launch.drain, true);
+            }
+        }
+    }
+
+    fn may_extend(&mut self, run: &Run, amount: Micros) -> Result<(), leeway_model::budget::Refusal> {
+        self.check_job_cap(run.id.job, amount)?;
+        ledger::extend_hold(&mut self.tables, self.now, run.id, amount)
+    }
+
+    /// The most that a run can come to cost in a stretch of time.
+    pub(crate) fn most(&self, run: &Run, length: Millis) -> Micros {
+        let gang = run.rate_max.checked_mul(u64::from(run.nodes)).unwrap_or(leeway_model::Rate::from_nanos(u64::MAX));
+        let disk = run.disk.as_ref().map_or(Micros::ZERO, |meter| meter.rate().cost(length));
+        gang.cost(length).saturating_add(disk)
+    }
+
+    /// Whether a job's own cap has room for `amount` beside what it spent and holds.
+    pub(crate) fn check_job_cap(
+        &self,
+        id: leeway_model::JobId,
+        amount: Micros,
+    ) -> Result<(), leeway_model::budget::Refusal> {
+        let Some(job) = self.job(id) else { return Ok(()) };
+        let Some(cap) = job.spec.money.max_cost else { return Ok(()) };
+        let held = self.runs_of(id).filter(|run| !run.state.is_over()).filter_map(|run| self.tables.holds.get(&HoldId(run.id)));
+        let held = held.filter(|hold| hold.open).fold(Micros::ZERO, |sum, hold| sum.saturating_add(hold.remainder()));
+        let posted = job.posted.total();
+        if posted.saturating_add(held).saturating_add(amount) > cap {
+            return Err(leeway_model::budget::Refusal::JobCap { cap, posted, needed: amount });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,14 @@
+//! One file a subject; each holds the `on_*` functions of its events.
+
+pub mod budgets;
+mod agents;
+mod checkpoints;
+mod clusters;
+mod drain;
+mod interruptions;
+mod jobs;
+mod launches;
+mod market;
+mod metering;
+mod notifications;
+mod sweep;

@@ -1,0 +1,206 @@
+//! The outbox of webhooks: who is told what, when it is tried again, and when an endpoint is given up.
+
+use leeway_model::notify::{Alert, DeliveryOutcome, Endpoint, Notification, Severity};
+use leeway_model::{Millis, Name, OutboxId};
+
+use crate::action::Action;
+use crate::reply::{Refused, RefusedKind, Reply};
+use crate::scheduler::Scheduler;
+use crate::state::Delivery;
+use crate::timers::Timer;
+
+/// Waits after each failed attempt, each varied by up to a fifth; after the last the delivery has failed.
+const RETRY_AFTER: [Millis; 9] = [
+    Millis::from_secs(5),
+    Millis::from_mins(5),
+    Millis::from_mins(30),
+    Millis::from_hours(2),
+    Millis::from_hours(5),
+    Millis::from_hours(10),
+    Millis::from_hours(14),
+    Millis::from_hours(20),
+    Millis::from_hours(24),
+];
+/// Longest wait that a receiver may ask for.
+const RETRY_AFTER_MAX: Millis = Millis::from_hours(24);
+/// An endpoint without success for this long, and failures this far apart, is disabled.
+const DISABLE_AFTER: Millis = Millis::from_hours(5 * 24);
+/// Deliveries that may wait for one endpoint; beyond it only critical ones are added.
+const QUEUE_MAX: usize = 10_000;
+/// An attempt without outcome is made again after this.
+const ATTEMPT_LOST: Millis = Millis::from_mins(1);
+
+impl Scheduler {
+    /// Writes a notification for every endpoint that wants it, in the same step as what it tells of.
+    pub(crate) fn notify(&mut self, severity: Severity, alert: Alert) {
+        let type_name = alert.type_name();
+        let wanted: Vec<Name> =
+            self.tables.endpoints.values().filter(|e| e.wants(type_name)).map(|e| e.name.clone()).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        self.tables.meta.notifications += 1;
+        let notification = Notification { sequence: self.tables.meta.notifications, at: self.now, severity, alert };
+        for endpoint in wanted {
+            self.enqueue(endpoint, notification.clone());
+        }
+    }
+
+    fn enqueue(&mut self, endpoint: Name, notification: Notification) {
+        let full = self.tables.deliveries.len() >= QUEUE_MAX && self.deliveries_of(&endpoint).len() >= QUEUE_MAX;
+        if full && notification.severity != Severity::Critical {
+            return;
+        }
+        self.tables.meta.deliveries += 1;
+        let id = OutboxId(self.tables.meta.deliveries);
+        let delivery = Delivery {
+            endpoint,
+            notification,
+            attempts: 0,
+            next_attempt: self.now,
+            last_error: None,
+            failed: false,
+        };
+        self.tables.deliveries.insert(id, delivery);
+        self.attempt(id);
+    }
+
+    fn attempt(&mut self, id: OutboxId) {
+        let Some(delivery) = self.tables.deliveries.get(&id) else { return };
+        self.volatile.delivering.insert(id);
+        self.actions.push(Action::Deliver {
+            delivery: id,
+            endpoint: delivery.endpoint.clone(),
+            notification: delivery.notification.clone(),
+            attempt: delivery.attempts,
+        });
+        self.timers.set(Timer::Delivery(id), self.now.after(ATTEMPT_LOST));
+    }
+
+    pub(crate) fn on_delivery_timer(&mut self, id: OutboxId) {
+        if self.tables.deliveries.get(&id).is_some_and(|delivery| !delivery.failed) {
+            self.attempt(id);
+        }
+    }
+
+    pub(crate) fn on_delivery_finished(&mut self, id: OutboxId, outcome: DeliveryOutcome) -> Reply {
+        let now = self.now;
+        self.volatile.delivering.remove(&id);
+        let Some(delivery) = self.tables.deliveries.get(&id) else { return Reply::Done };
+        let name = delivery.endpoint.clone();
+        self.timers.clear(&Timer::Delivery(id));
+        match outcome {
+            DeliveryOutcome::Delivered => {
+                self.tables.deliveries.remove(&id);
+                if let Some(row) = self.tables.endpoints.change(&name) {
+                    (row.last_success, row.failing_since, row.failures) = (Some(now), None, 0);
+                }
+            }
+            DeliveryOutcome::Gone => {
+                self.tables.deliveries.remove(&id);
+                self.disable(&name, "the receiver answered 410 Gone");
+            }
+            DeliveryOutcome::Failed { detail, retry_after } => {
+                self.retry_delivery(id, detail, retry_after);
+                let Some(row) = self.tables.endpoints.change(&name) else { return Reply::Done };
+                row.failures = row.failures.saturating_add(1);
+                let since = *row.failing_since.get_or_insert(now);
+                if row.failures >= 2 && now.since(since) >= DISABLE_AFTER {
+                    self.disable(&name, "no delivery succeeded for five days");
+                }
+            }
+        }
+        Reply::Done
+    }
+
+    fn retry_delivery(&mut self, id: OutboxId, detail: Box<str>, retry_after: Option<Millis>) {
+        let now = self.now;
+        let Some(row) = self.tables.deliveries.change(&id) else { return };
+        row.last_error = Some(detail);
+        let planned = RETRY_AFTER.get(row.attempts as usize).map(|wait| jittered(*wait, id, row.attempts));
+        row.attempts += 1;
+        match planned {
+            None => row.failed = true,
+            Some(wait) => {
+                let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+                row.next_attempt = now.after(wait.max(asked));
+                self.timers.set(Timer::Delivery(id), row.next_attempt);
+            }
+        }
+    }
+
+    fn disable(&mut self, name: &Name, why: &str) {
+        let Some(row) = self.tables.endpoints.change(name) else { return };
+        row.disabled = Some(why.into());
+        let waiting: Vec<OutboxId> = self.deliveries_of(name);
+        for id in waiting {
+            self.timers.clear(&Timer::Delivery(id));
+            if let Some(row) = self.tables.deliveries.change(&id) {
+                row.failed = true;
+            }
+        }
+        self.notify(Severity::Warning, Alert::EndpointDisabled { endpoint: name.clone(), reason: why.into() });
+    }
+
+    fn deliveries_of(&self, name: &Name) -> Vec<OutboxId> {
+        self.tables.deliveries.iter().filter(|(_, d)| d.endpoint == *name).map(|(id, _)| *id).collect()
+    }
+
+    /// Adds an endpoint, changes it, or enables it again.
+    pub(crate) fn on_endpoint_set(&mut self, endpoint: Endpoint) -> Reply {
+        self.tables.endpoints.insert(endpoint.name.clone(), endpoint);
+        Reply::Done
+    }
+
+    pub(crate) fn on_endpoint_removed(&mut self, name: &Name) -> Reply {
+        if self.tables.endpoints.remove(name).is_none() {
+            return Reply::Refused(Refused::not_found("endpoint", name));
+        }
+        for id in self.deliveries_of(name) {
+            self.timers.clear(&Timer::Delivery(id));
+            self.tables.deliveries.remove(&id);
+        }
+        Reply::Done
+    }
+
+    /// Sends a test event to one endpoint, whatever types it wants.
+    pub(crate) fn on_endpoint_tested(&mut self, name: &Name) -> Reply {
+        match self.tables.endpoints.get(name) {
+            None => return Reply::Refused(Refused::not_found("endpoint", name)),
+            Some(endpoint) if endpoint.disabled.is_some() => {
+                let message = format!("endpoint '{name}' is disabled; set it again to enable it");
+                return Reply::Refused(Refused::new(RefusedKind::Precondition, "ENDPOINT_DISABLED", message));
+            }
+            Some(_) => {}
+        }
+        self.tables.meta.notifications += 1;
+        let sequence = self.tables.meta.notifications;
+        let alert = Alert::EndpointTest { endpoint: name.clone() };
+        self.enqueue(name.clone(), Notification { sequence, at: self.now, severity: Severity::Info, alert });
+        Reply::Done
+    }
+}
+
+/// Varies a wait by up to a fifth, from the delivery's own number: the same on every machine, different for each.
+fn jittered(wait: Millis, id: OutboxId, attempt: u32) -> Millis {
+    let mut mixed = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(attempt));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^= mixed >> 27;
+    let fifth = wait.as_millis() / 5;
+    let offset = if fifth == 0 { 0 } else { mixed % (2 * fifth + 1) };
+    Millis::new(wait.as_millis() - fifth + offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_varies_by_at_most_a_fifth_and_not_between_machines() {
+        for id in 0..1_000 {
+            let wait = jittered(Millis::from_secs(5), OutboxId(id), 0).as_millis();
+            assert!((4_000..=6_000).contains(&wait), "{wait}");
+        }
+        assert_eq!(jittered(Millis::from_secs(5), OutboxId(7), 1), jittered(Millis::from_secs(5), OutboxId(7), 1));
+    }
+}

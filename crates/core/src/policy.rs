@@ -1,0 +1,110 @@
+//! The policy trait: how a place is chosen. A policy ranks and decides; budgets, hard constraints and capacity are
+//! enforced outside it. Implementations live in `scheduler-policies`.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use leeway_model::job::Job;
+use leeway_model::market::OfferKey;
+use leeway_model::resources::CapacityType;
+use leeway_model::{Bill, Micros, Millis, Name, Rate, Timestamp};
+
+/// Chooses among places. Pure: same arguments, same answer.
+pub trait Policy: Send + Sync + Debug {
+    /// Lower case, as jobs and configurations spell it.
+    fn name(&self) -> &'static str;
+
+    /// One sentence for people.
+    fn about(&self) -> &'static str;
+
+    /// Whether to look at this kind of capacity at all.
+    fn admits(&self, _job: &JobView<'_>, _capacity: CapacityType) -> bool {
+        true
+    }
+
+    /// What to minimise, in micro-units. Ties go to the smaller offer key.
+    fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros;
+
+    /// A bound that no place at `compute` cost and `rate` can rank below; the search stops when it is reached. The
+    /// default holds for every policy that ranks by at least the compute term.
+    fn floor(&self, compute: Micros, _rate: Rate) -> Micros {
+        compute
+    }
+
+    /// What to do with the places that can be had now, best first; never empty.
+    fn decide(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Verdict {
+        Verdict::Place { position: 0, why: "lowest expected bill among the places that can be had now".into() }
+    }
+}
+
+/// What a policy may know of a job.
+#[derive(Clone, Copy, Debug)]
+pub struct JobView<'a> {
+    pub now: Timestamp,
+    pub job: &'a Job,
+    /// Offer of the newest run, when there was one, and when that run ended.
+    pub last_offer: Option<(&'a OfferKey, Timestamp)>,
+    /// Work left on a machine of relative speed 1.
+    pub remaining: Millis,
+}
+
+/// A place with its bill, before it is ranked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored {
+    pub capacity: CapacityType,
+    /// Of one machine.
+    pub rate: Rate,
+    pub nodes: u32,
+    pub bill: Bill,
+    pub expected_time: Millis,
+}
+
+/// A place that can be had now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    pub offer: OfferKey,
+    pub scored: Scored,
+    pub rank: Micros,
+}
+
+/// What a policy wants. The reason is shown by `explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Place { position: usize, why: Box<str> },
+    /// Nothing now; ask again at the latest then.
+    WaitUntil { at: Timestamp, why: Box<str> },
+}
+
+/// The policies of an installation by name.
+#[derive(Clone, Debug, Default)]
+pub struct PolicySet(BTreeMap<Name, Arc<dyn Policy>>);
+
+impl PolicySet {
+    /// Panics when a policy's name is not a [`Name`] or is taken: both are mistakes in our own code.
+    pub fn new(policies: impl IntoIterator<Item = Arc<dyn Policy>>) -> Self {
+        let mut set = BTreeMap::new();
+        for policy in policies {
+            let name: Name = policy.name().parse().expect("a policy's name is a valid name");
+            assert!(set.insert(name, policy).is_none(), "two policies have one name");
+        }
+        Self(set)
+    }
+
+    pub fn get(&self, name: &Name) -> Option<&Arc<dyn Policy>> {
+        self.0.get(name)
+    }
+
+    /// A policy with its name as it is kept here.
+    pub fn get_named(&self, name: &Name) -> Option<(&Name, &Arc<dyn Policy>)> {
+        self.0.get_key_value(name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.0.keys()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Policy>> {
+        self.0.values()
+    }
+}

@@ -1,0 +1,320 @@
+//! Every offer, indexed so that a job can look at the cheapest first.
+//!
+//! Offers are grouped by accelerator model and count; inside a group they stand in order of price. Within a group all
+//! machines have one relative speed, so price order is also the order of the least a job can cost there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leeway_model::cluster::{ClusterSpec, Region};
+use leeway_model::market::{InterruptionBelief, Offer, OfferKey, Price, Source};
+use leeway_model::resources::{Accelerators, CapacityType, MachineShape};
+use leeway_model::{Currency, Millis, Name, Rate, Timestamp};
+
+use crate::state::table::{RowKey, RowSink, TableId};
+
+/// Position of an offer in this process; not stable over restarts, so it never decides a tie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OfferId(u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupId(u32);
+
+/// An offer with what its cluster says of it.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub offer: Offer,
+    pub shape: MachineShape,
+    pub region: Region,
+    pub zone: Option<Box<str>>,
+    /// Whether its cluster takes new runs.
+    pub ready: bool,
+    /// Declared price of on-demand capacity, the reference for spot prices and holds.
+    pub on_demand: Option<Rate>,
+    /// Machines of this offer in runs that are not released.
+    pub used: u32,
+    pub group: GroupId,
+    pool: usize,
+    /// The price under which it stands in its group; `None` while it has no usable price or was removed.
+    listed: Option<Rate>,
+}
+
+/// Machines shared by all capacity types of one shape of one cluster.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pool {
+    count: Option<u32>,
+    used: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub accelerators: Option<Accelerators>,
+    /// By price, then by place in the fleet.
+    offers: BTreeSet<(Rate, OfferId)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    slots: Vec<Slot>,
+    pools: Vec<Pool>,
+    pool_of: BTreeMap<(Name, Name), usize>,
+    by_key: BTreeMap<OfferKey, OfferId>,
+    groups: Vec<Group>,
+    group_of: BTreeMap<Option<Accelerators>, GroupId>,
+    changed: BTreeSet<OfferKey>,
+}
+
+impl Fleet {
+    pub fn find(&self, key: &OfferKey) -> Option<OfferId> {
+        self.by_key.get(key).copied()
+    }
+
+    pub fn slot(&self, id: OfferId) -> &Slot {
+        &self.slots[id.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Offers in order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (OfferId, &Slot)> {
+        self.by_key.values().map(|&id| (id, self.slot(id)))
+    }
+
+    pub fn of_cluster<'a>(&'a self, cluster: &'a Name) -> impl Iterator<Item = OfferId> + 'a {
+        self.by_key.iter().filter(move |(key, _)| key.cluster == *cluster).map(|(_, &id)| id)
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
+        self.groups.iter().enumerate().map(|(position, group)| (GroupId(position as u32), group))
+    }
+
+    pub fn group(&self, id: GroupId) -> &Group {
+        &self.groups[id.0 as usize]
+    }
+
+    /// Offers of a group from the cheapest on.
+    pub fn by_price(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
+        self.groups[group.0 as usize].offers.iter().copied()
+    }
+
+    /// Machines that a new run could take: the lesser of what the cluster has left and what the market allows.
+    /// `None` when neither is known.
+    pub fn free(&self, id: OfferId) -> Option<u32> {
+        let slot = self.slot(id);
+        let pool = self.pools[slot.pool];
+        let by_count = pool.count.map(|count| count.saturating_sub(pool.used));
+        let by_market = slot.offer.available.map(|available| available.saturating_sub(slot.used));
+        match (by_count, by_market) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Adds or updates the offers of a cluster's declaration. Returns those that are new or changed.
+    pub fn declare(&mut self, spec: &ClusterSpec, ready: bool, currency: Currency) -> Vec<OfferId> {
+        let mut touched = Vec::new();
+        for machines in &spec.machines {
+            let pool = self.pool(&spec.name, &machines.shape.name);
+            self.pools[pool].count = machines.count;
+            let declared = [
+                (CapacityType::Spot, machines.spot),
+                (CapacityType::OnDemand, machines.on_demand),
+                (CapacityType::Reserved, machines.reserved),
+            ];
+            for (capacity, rate) in declared {
+                let key =
+                    OfferKey { cluster: spec.name.clone(), shape: machines.shape.name.clone(), capacity };
+                // Spot capacity without a declared price exists all the same where the shape has a reference price:
+                // a market feed will tell. Other kinds exist only when they are declared.
+                let known = self.find(&key);
+                if rate.is_none() && known.is_none() {
+                    continue;
+                }
+                let id = known.unwrap_or_else(|| self.add(key.clone(), spec, machines.shape.clone(), pool));
+                let slot = &mut self.slots[id.0 as usize];
+                slot.shape = machines.shape.clone();
+                slot.region = spec.region.clone();
+                slot.zone = spec.zone.clone();
+                slot.on_demand = machines.on_demand;
+                slot.ready = ready;
+                let from_market =
+                    slot.offer.price.as_ref().is_some_and(|p| p.source != Source::Declared);
+                if let Some(rate) = rate
+                    && !from_market
+                {
+                    slot.offer.price = Some(Price {
+                        rate,
+                        currency,
+                        observed: Timestamp::ZERO,
+                        source: Source::Declared,
+                    });
+                    self.changed.insert(key);
+                }
+                self.relist(id);
+                touched.push(id);
+            }
+        }
+        touched
+    }
+
+    /// The offer under a key, made now if its machine shape is declared; `None` when nothing of it is known.
+    pub fn find_or_add(&mut self, key: &OfferKey, spec: &ClusterSpec, ready: bool) -> Option<OfferId> {
+        if let Some(id) = self.find(key) {
+            return Some(id);
+        }
+        let machines = spec.machines.iter().find(|machines| machines.shape.name == key.shape)?;
+        let pool = self.pool(&key.cluster, &key.shape);
+        let id = self.add(key.clone(), spec, machines.shape.clone(), pool);
+        let slot = &mut self.slots[id.0 as usize];
+        slot.on_demand = machines.on_demand;
+        slot.ready = ready;
+        Some(id)
+    }
+
+    fn pool(&mut self, cluster: &Name, shape: &Name) -> usize {
+        let pools = &mut self.pools;
+        *self.pool_of.entry((cluster.clone(), shape.clone())).or_insert_with(|| {
+            pools.push(Pool::default());
+            pools.len() - 1
+        })
+    }
+
+    fn add(&mut self, key: OfferKey, spec: &ClusterSpec, shape: MachineShape, pool: usize) -> OfferId {
+        let id = OfferId(u32::try_from(self.slots.len()).expect("fewer than four billion offers"));
+        let group = self.group_for(shape.accelerators.clone());
+        self.slots.push(Slot {
+            offer: Offer {
+                key: key.clone(),
+                price: None,
+                price_fault: None,
+                available: None,
+                cooling_until: None,
+                cooldown: Millis::ZERO,
+                belief: InterruptionBelief::default(),
+            },
+            shape,
+            region: spec.region.clone(),
+            zone: spec.zone.clone(),
+            ready: false,
+            on_demand: None,
+            used: 0,
+            group,
+            pool,
+            listed: None,
+        });
+        self.by_key.insert(key.clone(), id);
+        self.changed.insert(key);
+        id
+    }
+
+    fn group_for(&mut self, accelerators: Option<Accelerators>) -> GroupId {
+        if let Some(&group) = self.group_of.get(&accelerators) {
+            return group;
+        }
+        let group = GroupId(self.groups.len() as u32);
+        self.groups.push(Group { accelerators: accelerators.clone(), offers: BTreeSet::new() });
+        self.group_of.insert(accelerators, group);
+        group
+    }
+
+    /// Changes the durable part of an offer and its place by price.
+    pub fn change(&mut self, id: OfferId, change: impl FnOnce(&mut Offer)) {
+        let slot = &mut self.slots[id.0 as usize];
+        change(&mut slot.offer);
+        if !self.changed.contains(&slot.offer.key) {
+            self.changed.insert(slot.offer.key.clone());
+        }
+        self.relist(id);
+    }
+
+    pub fn set_ready(&mut self, id: OfferId, ready: bool) {
+        self.slots[id.0 as usize].ready = ready;
+    }
+
+    fn relist(&mut self, id: OfferId) {
+        let slot = &mut self.slots[id.0 as usize];
+        let rate = slot.offer.price.as_ref().map(|price| price.rate);
+        if rate == slot.listed {
+            return;
+        }
+        let offers = &mut self.groups[slot.group.0 as usize].offers;
+        if let Some(old) = slot.listed {
+            offers.remove(&(old, id));
+        }
+        if let Some(new) = rate {
+            offers.insert((new, id));
+        }
+        slot.listed = rate;
+    }
+
+    /// Counts machines as taken by a run.
+    pub fn take(&mut self, id: OfferId, machines: u32) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.used += machines;
+        self.pools[slot.pool].used += machines;
+    }
+
+    /// Counts machines as free again.
+    pub fn give_back(&mut self, id: OfferId, machines: u32) {
+        let slot = &mut self.slots[id.0 as usize];
+        let pool = &mut self.pools[slot.pool];
+        slot.used = slot.used.checked_sub(machines).expect("a run gives back what it took");
+        pool.used = pool.used.checked_sub(machines).expect("a run gives back what it took");
+    }
+
+    /// All offers that share machines with this one, itself included.
+    pub fn siblings(&self, id: OfferId) -> impl Iterator<Item = OfferId> + '_ {
+        let key = &self.slot(id).offer.key;
+        CapacityType::ALL.into_iter().filter_map(move |capacity| {
+            self.find(&OfferKey { cluster: key.cluster.clone(), shape: key.shape.clone(), capacity })
+        })
+    }
+
+    /// Takes a cluster's offers out of the market. Their slots stay, without price and under no key.
+    pub fn remove_cluster(&mut self, cluster: &Name) {
+        let ids: Vec<OfferId> = self.of_cluster(cluster).collect();
+        for id in ids {
+            let slot = &mut self.slots[id.0 as usize];
+            slot.offer.price = None;
+            slot.ready = false;
+            let key = slot.offer.key.clone();
+            self.relist(id);
+            self.by_key.remove(&key);
+            self.changed.insert(key);
+        }
+    }
+
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    pub fn drain(&mut self, sink: &mut impl RowSink) {
+        let mut bytes = Vec::with_capacity(64);
+        for key in std::mem::take(&mut self.changed) {
+            bytes.clear();
+            key.write(&mut bytes);
+            match self.find(&key) {
+                Some(id) => sink.put(TableId::Offer, &bytes, &self.slot(id).offer),
+                None => sink.delete(TableId::Offer, &bytes),
+            }
+        }
+    }
+
+    /// Puts back a durable offer under its cluster's declaration.
+    pub fn load(&mut self, offer: Offer, spec: &ClusterSpec, ready: bool) {
+        if let Some(id) = self.find_or_add(&offer.key, spec, ready) {
+            self.slots[id.0 as usize].offer = offer;
+            self.relist(id);
+        }
+    }
+
+    /// Forgets what changed: everything in memory is durable.
+    pub fn settle(&mut self) {
+        self.changed.clear();
+    }
+}

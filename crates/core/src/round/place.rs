@@ -1,0 +1,216 @@
+//! Placing one job: search, the policy's word, the hold, the run.
+
+use leeway_model::budget::Refusal;
+use leeway_model::decision::Decision;
+use leeway_model::job::{Job, JobState, Reason};
+use leeway_model::resources::CapacityType;
+use leeway_model::run::{Run, RunState};
+use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term};
+
+use super::queue::{Park, Scope};
+use super::score::{self, Economics};
+use super::select::{self, Place};
+use super::{Attempt, filter};
+use crate::action::Action;
+use crate::ledger;
+use crate::policy::Verdict;
+use crate::scheduler::Scheduler;
+use crate::timers::Timer;
+
+/// A job whose own cost cap stops it is looked at again after this.
+const OVER_COST_AGAIN: Millis = Millis::from_mins(10);
+
+/// What the search and the policy agreed on.
+struct Choice {
+    place: Place,
+    why: Box<str>,
+    others: Vec<Place>,
+}
+
+impl Scheduler {
+    pub(super) fn attempt_job(&mut self, job: &Job, scope: &Scope) -> Attempt {
+        if self.lacks_checkpoint(job.id) {
+            let reason = Reason::new("NO_VALID_CHECKPOINT", "no committed checkpoint is left; retry to start afresh");
+            self.finish(job.id, JobState::Failed, Some(reason));
+            return Attempt::Ended;
+        }
+        let economics = Economics::of(&self.config, job);
+        let view = self.view(job, &economics);
+        let (_, policy) = self.policy_of(job);
+        let found = select::search(self.market(policy.as_ref()), &view, &economics, scope);
+        if found.places.is_empty() {
+            if found.over_cost {
+                let at = self.now.after(OVER_COST_AGAIN);
+                self.timers.set(Timer::Job(job.id), at);
+                let reason = Reason::new("MAX_COST", "every place that can be had would pass the job's max_cost");
+                return Attempt::Parked(Park::Timer, reason);
+            }
+            return Attempt::Blocked(found);
+        }
+        let ranked: Vec<_> = found.places.iter().map(|place| place.ranked.clone()).collect();
+        match policy.decide(&view, &ranked) {
+            Verdict::WaitUntil { at, why } => {
+                self.timers.set(Timer::Job(job.id), at.max(self.now.after(Millis::from_secs(1))));
+                Attempt::Parked(Park::Timer, Reason::new("POLICY_WAITS", why))
+            }
+            Verdict::Place { position, why } => self.reserve(job, found.places, position, &why),
+        }
+    }
+
+    /// Opens the hold at the chosen place, or at the next best that the budget can pay for.
+    fn reserve(&mut self, job: &Job, places: Vec<Place>, first: usize, why: &str) -> Attempt {
+        let first = first.min(places.len() - 1);
+        let order = std::iter::once(first).chain((0..places.len()).filter(|position| *position != first));
+        let mut refusal = None;
+        for position in order {
+            match self.hold_for(job, &places[position]) {
+                Ok(held) => {
+                    let mut others = places;
+                    let place = others.remove(position);
+                    let why = match refusal {
+                        None => why.into(),
+                        Some(_) => "the best place that the budget can pay for".into(),
+                    };
+                    self.start(job, Choice { place, why, others }, held);
+                    return Attempt::Placed;
+                }
+                Err(refused) => refusal = refusal.or(Some(refused)),
+            }
+        }
+        let refusal = refusal.expect("there is at least one place, and every one was refused");
+        self.tell_denied(job.id, &refusal);
+        let reason = Reason::new(refusal.code(), refusal.to_string());
+        match refusal.budget() {
+            Some(budget) => Attempt::Parked(Park::Budget(budget.clone()), reason),
+            None => {
+                self.timers.set(Timer::Job(job.id), self.now.after(OVER_COST_AGAIN));
+                Attempt::Parked(Park::Timer, reason)
+            }
+        }
+    }
+
+    fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
+        let run = RunId { job: job.id, epoch: job.epoch + 1 };
+        let money = self.config.money;
+        let length = select::time_left(place).min(money.horizon).saturating_add(money.stop_reserve);
+        let gang = self.rate_max(job, place).checked_mul(u64::from(job.spec.nodes)).ok_or(Refusal::Overflow)?;
+        let bill = &place.ranked.scored.bill;
+        let once = bill.get(Term::CheckpointMove).saturating_add(bill.get(Term::Disk));
+        let amount = gang.cost(length).checked_add(once).ok_or(Refusal::Overflow)?;
+        self.check_job_cap(job.id, amount)?;
+        let budget = job.spec.money.budget.clone().or_else(|| self.config.default_budget.clone());
+        ledger::open_hold(&mut self.tables, self.now, run, &budget.ok_or(Refusal::NoBudget)?, amount)?;
+        Ok(amount)
+    }
+
+    /// The most that one machine may come to cost an hour while the run lasts: a spot price moves, up to the job's own
+    /// limit or else the on-demand price.
+    fn rate_max(&self, job: &Job, place: &Place) -> Rate {
+        let slot = self.fleet.slot(place.offer);
+        let now = place.ranked.scored.rate;
+        if slot.offer.key.capacity != CapacityType::Spot {
+            return now;
+        }
+        let limit = job.spec.resources[place.alternative].max_hourly_cost.or(slot.on_demand);
+        limit.map_or(now, |limit| limit.max(now))
+    }
+
+    /// Writes the run and its decision, and orders the launch.
+    fn start(&mut self, job: &Job, choice: Choice, held: Micros) {
+        let Choice { place, why, others } = choice;
+        let id = RunId { job: job.id, epoch: job.epoch + 1 };
+        let slot = self.fleet.slot(place.offer);
+        let price = slot.offer.price.clone().expect("a place has a price: the filter saw to it");
+        let interval = score::saving(&self.config, &job.spec, slot)
+            .map(|saving| score::checkpoint_interval(&job.spec, saving));
+        let nodes = job.spec.nodes;
+        let run = Run {
+            id,
+            offer: slot.offer.key.clone(),
+            nodes,
+            state: RunState::Launching,
+            end: None,
+            start_reason: job.start_reason,
+            placed: self.now,
+            launched: None,
+            started: None,
+            stopped: None,
+            released: None,
+            price,
+            meter: None,
+            disk: None,
+            posted: Bill::default(),
+            posted_until: self.now,
+            rate_max: self.rate_max(job, &place),
+            restored_from: job.checkpoint.clone(),
+            progress: Default::default(),
+            checkpoint_seq: 0,
+            notice: None,
+            instances: Vec::new(),
+            steps_redone: 0,
+            exits: vec![None; nodes as usize],
+            agents: vec![None; nodes as usize],
+            drain_by: None,
+            save_on_drain: false,
+            stop_ordered: None,
+            stuck_told: false,
+            restored_at: None,
+            interval,
+        };
+        let decision = self.decision(job, id, &place, &others, &why, held);
+        self.stand(&run);
+        let order = self.launch_order(&run);
+        self.tables.runs.insert(id, run);
+        self.tables.decisions.insert(id, decision);
+        if let Some(row) = self.tables.jobs.change(&job.id) {
+            row.epoch = id.epoch;
+        }
+        self.set_state(job.id, JobState::Starting, None);
+        self.actions.push(Action::Launch(order));
+        self.set_run_timer(id);
+        if let Some(path) = self.tables.holds.get(&HoldId(id)).map(|hold| hold.path.clone()) {
+            for budget in path {
+                self.watch_thresholds(&budget);
+            }
+        }
+    }
+
+    fn decision(&self, job: &Job, run: RunId, place: &Place, others: &[Place], why: &str, held: Micros) -> Decision {
+        let (policy, _) = self.policy_of(job);
+        Decision {
+            run,
+            at: self.now,
+            policy: policy.clone(),
+            chosen: place.candidate(&self.fleet).expect("a place has a price: the filter saw to it"),
+            others: others.iter().filter_map(|place| place.candidate(&self.fleet)).collect(),
+            rejected: self.cheaper_rejections(job, place),
+            why: why.into(),
+            held,
+        }
+    }
+
+    /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed. The search
+    /// meets them in order of price, so this looks at few.
+    fn cheaper_rejections(&self, job: &Job, place: &Place) -> Vec<leeway_model::decision::RejectionCount> {
+        const LOOK_AT: usize = 256;
+        let slot = self.fleet.slot(place.offer);
+        let mut rejections = Vec::new();
+        for (rate, offer) in self.fleet.by_price(slot.group).take(LOOK_AT) {
+            if rate >= place.ranked.scored.rate {
+                break;
+            }
+            let other = self.fleet.slot(offer);
+            let failed = match filter::alternative(&job.spec, other) {
+                Ok(position) => {
+                    let request = &job.spec.resources[position];
+                    filter::can_now(&self.config, &self.fleet, offer, request, job.spec.nodes, self.now).err()
+                }
+                Err(rule) => Some(rule),
+            };
+            if let Some(rule) = failed {
+                rejections.push(filter::explain(rule, &job.spec, &self.fleet, offer, self.now));
+            }
+        }
+        select::Evaluation { candidates: Vec::new(), rejections }.counts()
+    }
+}

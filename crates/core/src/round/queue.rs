@@ -1,0 +1,292 @@
+//! Jobs that wait for a place, grouped by what they ask for.
+//!
+//! Jobs that ask for the same machines form a *shape* and wait in one queue. When no offer can take a shape now, the
+//! shape is blocked and its whole queue costs a round nothing; an offer that changes for the better wakes just the
+//! shapes that look at its group, and they look at that offer alone. A job that is held back for its own reasons (its
+//! budget, its backoff, its policy) is parked beside the queue.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leeway_model::job::{Job, Reason};
+use leeway_model::resources::ResourceRequest;
+use leeway_model::{JobId, Name};
+
+use super::fleet::{Fleet, GroupId, OfferId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShapeId(u32);
+
+/// Order of jobs: priority first, then the older.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueKey {
+    priority: Reverse<i32>,
+    pub job: JobId,
+}
+
+impl QueueKey {
+    pub fn of(job: &Job) -> Self {
+        Self { priority: Reverse(job.spec.priority), job: job.id }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ShapeKey {
+    nodes: u32,
+    ordered: bool,
+    resources: Vec<ResourceRequest>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Shape {
+    key: ShapeKey,
+    queue: BTreeSet<QueueKey>,
+    /// Why nothing can take it now; `None` while that is not known.
+    pub blocked: Option<Reason>,
+    /// Offers that changed for the better since it was blocked.
+    woken_by: Vec<OfferId>,
+    pub groups: Vec<GroupId>,
+}
+
+/// Where to look for a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Everywhere(Vec<GroupId>),
+    Only(Vec<OfferId>),
+}
+
+/// Why a job stands beside its queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Park {
+    /// Until this budget has more room.
+    Budget(Name),
+    /// Until its timer.
+    Timer,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    shapes: Vec<Shape>,
+    shape_of: BTreeMap<ShapeKey, ShapeId>,
+    by_group: BTreeMap<GroupId, Vec<ShapeId>>,
+    known_groups: usize,
+    /// Heads of shapes that are worth a look.
+    ready: BTreeSet<(QueueKey, ShapeId)>,
+    parked: BTreeMap<JobId, (QueueKey, Park)>,
+    by_budget: BTreeMap<Name, BTreeSet<QueueKey>>,
+    waiting: usize,
+}
+
+impl Queue {
+    /// Jobs in queues and parked.
+    pub fn len(&self) -> usize {
+        self.waiting + self.parked.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn shapes(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Adds a pending job. A job added twice stands once.
+    pub fn add(&mut self, job: &Job, fleet: &Fleet) {
+        self.unpark(job.id);
+        let id = self.shape(job, fleet);
+        self.with_head(id, |shape| shape.queue.insert(QueueKey::of(job))).then(|| self.waiting += 1);
+    }
+
+    /// Takes a job out, wherever it stands.
+    pub fn remove(&mut self, job: &Job) {
+        self.unpark(job.id);
+        if let Some(id) = self.shape_of.get(&shape_key(job)).copied() {
+            self.with_head(id, |shape| shape.queue.remove(&QueueKey::of(job))).then(|| self.waiting -= 1);
+        }
+    }
+
+    /// Moves a job beside its queue.
+    pub fn park(&mut self, job: &Job, park: Park) {
+        self.remove(job);
+        let key = QueueKey::of(job);
+        if let Park::Budget(budget) = &park {
+            self.by_budget.entry(budget.clone()).or_default().insert(key);
+        }
+        self.parked.insert(job.id, (key, park));
+    }
+
+    fn unpark(&mut self, job: JobId) {
+        if let Some((key, Park::Budget(budget))) = self.parked.remove(&job)
+            && let Some(waiting) = self.by_budget.get_mut(&budget)
+        {
+            waiting.remove(&key);
+            if waiting.is_empty() {
+                self.by_budget.remove(&budget);
+            }
+        }
+    }
+
+    pub fn parked(&self, job: JobId) -> Option<&Park> {
+        self.parked.get(&job).map(|(_, park)| park)
+    }
+
+    /// First of the jobs that wait for room in a budget.
+    pub fn first_for_budget(&self, budget: &Name) -> Option<JobId> {
+        self.by_budget.get(budget)?.first().map(|key| key.job)
+    }
+
+    /// The next job worth a look, in order of priority over all shapes.
+    pub fn next(&self) -> Option<(JobId, ShapeId)> {
+        self.ready.first().map(|(key, shape)| (key.job, *shape))
+    }
+
+    pub fn scope(&self, id: ShapeId) -> Scope {
+        let shape = self.get(id);
+        if shape.woken_by.is_empty() { Scope::Everywhere(shape.groups.clone()) } else { Scope::Only(shape.woken_by.clone()) }
+    }
+
+    fn get(&self, id: ShapeId) -> &Shape {
+        &self.shapes[id.0 as usize]
+    }
+
+    /// Nothing can take this shape now. A reason is kept from before when only woken offers were looked at.
+    pub fn block(&mut self, id: ShapeId, reason: impl FnOnce() -> Reason) {
+        self.with_head(id, |shape| {
+            let only_woken = !std::mem::take(&mut shape.woken_by).is_empty();
+            if !only_woken || shape.blocked.is_none() {
+                shape.blocked = Some(reason());
+            }
+        });
+    }
+
+    /// Why a queued job's shape is blocked.
+    pub fn blocked(&self, job: &Job) -> Option<&Reason> {
+        let id = self.shape_of.get(&shape_key(job))?;
+        self.get(*id).blocked.as_ref()
+    }
+
+    /// An offer changed for the better: blocked shapes that look at its group look at it again.
+    pub fn wake(&mut self, offer: OfferId, group: GroupId) {
+        for id in self.by_group.get(&group).cloned().unwrap_or_default() {
+            let shape = &mut self.shapes[id.0 as usize];
+            let Some(head) = shape.queue.first().copied() else {
+                // Nobody waits: the next job to come looks everywhere.
+                shape.blocked = None;
+                shape.woken_by.clear();
+                continue;
+            };
+            if shape.blocked.is_none() {
+                continue;
+            }
+            const FEW: usize = 64;
+            if shape.woken_by.len() < FEW {
+                if !shape.woken_by.contains(&offer) {
+                    shape.woken_by.push(offer);
+                }
+            } else {
+                shape.blocked = None;
+                shape.woken_by.clear();
+            }
+            self.ready.insert((head, id));
+        }
+    }
+
+    /// The fleet changed at large: every shape looks everywhere again.
+    pub fn wake_all(&mut self, fleet: &Fleet) {
+        self.subscribe(fleet);
+        self.ready.clear();
+        for (position, shape) in self.shapes.iter_mut().enumerate() {
+            shape.blocked = None;
+            shape.woken_by.clear();
+            if let Some(head) = shape.queue.first() {
+                self.ready.insert((*head, ShapeId(position as u32)));
+            }
+        }
+    }
+
+    /// Changes a shape's queue and keeps its head listed.
+    fn with_head<R>(&mut self, id: ShapeId, change: impl FnOnce(&mut Shape) -> R) -> R {
+        let shape = &mut self.shapes[id.0 as usize];
+        if let Some(head) = shape.queue.first() {
+            self.ready.remove(&(*head, id));
+        }
+        let result = change(shape);
+        let worth_a_look = shape.blocked.is_none() || !shape.woken_by.is_empty();
+        if worth_a_look && let Some(head) = shape.queue.first() {
+            self.ready.insert((*head, id));
+        }
+        result
+    }
+
+    fn shape(&mut self, job: &Job, fleet: &Fleet) -> ShapeId {
+        let key = shape_key(job);
+        if let Some(id) = self.shape_of.get(&key) {
+            return *id;
+        }
+        self.forget_empty_shapes();
+        let id = ShapeId(self.shapes.len() as u32);
+        let groups = groups_for(&key.resources, fleet);
+        for group in &groups {
+            self.by_group.entry(*group).or_default().push(id);
+        }
+        self.shapes.push(Shape { key: key.clone(), queue: BTreeSet::new(), blocked: None, woken_by: Vec::new(), groups });
+        self.shape_of.insert(key, id);
+        self.known_groups = fleet.groups().count();
+        id
+    }
+
+    /// Keeps the number of shapes in proportion to those in use.
+    fn forget_empty_shapes(&mut self) {
+        const MANY: usize = 4_096;
+        if self.shapes.len() < MANY || self.shapes.len().count_ones() != 1 {
+            return;
+        }
+        let old = std::mem::take(&mut self.shapes);
+        self.shape_of.clear();
+        self.by_group.clear();
+        self.ready.clear();
+        for shape in old.into_iter().filter(|shape| !shape.queue.is_empty()) {
+            let id = ShapeId(self.shapes.len() as u32);
+            for group in &shape.groups {
+                self.by_group.entry(*group).or_default().push(id);
+            }
+            if (shape.blocked.is_none() || !shape.woken_by.is_empty())
+                && let Some(head) = shape.queue.first()
+            {
+                self.ready.insert((*head, id));
+            }
+            self.shape_of.insert(shape.key.clone(), id);
+            self.shapes.push(shape);
+        }
+    }
+
+    /// Groups may be new: lists every shape under the groups it can look at.
+    fn subscribe(&mut self, fleet: &Fleet) {
+        let groups = fleet.groups().count();
+        if groups == self.known_groups {
+            return;
+        }
+        self.known_groups = groups;
+        self.by_group.clear();
+        for (position, shape) in self.shapes.iter_mut().enumerate() {
+            shape.groups = groups_for(&shape.key.resources, fleet);
+            for group in &shape.groups {
+                self.by_group.entry(*group).or_default().push(ShapeId(position as u32));
+            }
+        }
+    }
+}
+
+fn shape_key(job: &Job) -> ShapeKey {
+    let spec = &job.spec;
+    ShapeKey { nodes: spec.nodes, ordered: spec.ordered, resources: spec.resources.clone() }
+}
+
+/// Groups whose accelerators answer one of the alternatives; one without accelerators may use any machine.
+pub fn groups_for(resources: &[ResourceRequest], fleet: &Fleet) -> Vec<GroupId> {
+    let answers = |accelerators: &Option<leeway_model::resources::Accelerators>| {
+        resources.iter().any(|request| request.accelerators.is_none() || request.accelerators == *accelerators)
+    };
+    fleet.groups().filter(|(_, group)| answers(&group.accelerators)).map(|(id, _)| id).collect()
+}

@@ -1,0 +1,195 @@
+//! The whole bill of finishing a job at an offer, every term kept.
+//!
+//! With t the remaining time at the offer's speed, r interruptions an hour of the whole gang, i the checkpoint
+//! interval, c the pause of one save and s the time to restart:
+//!
+//! * compute = price x t;  checkpoints = price x c x t/i;  rework = price x n x ((1-p) i/2 + s), n = r x (t + saves)
+//! * without checkpoints every interruption starts from nothing: expected time (e^(r t) - 1)(1/r + s)
+//! * egress of inputs, of the newest checkpoint and of outputs over the cheapest path, disk by the hour
+//! * waiting = the job's value of an hour x the whole expected time, launch and staging included
+//!
+//! Floats appear here and only here: a bill ranks places, the ledger charges by the meter.
+
+use leeway_model::checkpoint::Interval;
+use leeway_model::cluster::Region;
+use leeway_model::decision::Assumption;
+use leeway_model::job::{Job, JobSpec};
+use leeway_model::resources::CapacityType;
+use leeway_model::{Bill, Bytes, Micros, Millis, Rate, Term};
+
+use super::fleet::Slot;
+use crate::config::Config;
+use crate::interval::{self, Saving};
+use crate::policy::Scored;
+
+/// What a job's bill depends on beside the offer.
+#[derive(Clone, Debug)]
+pub struct Economics<'a> {
+    pub spec: &'a JobSpec,
+    /// Work left at relative speed 1.
+    pub remaining: Millis,
+    pub estimate_assumed: bool,
+    /// Newest checkpoint that would have to travel.
+    pub checkpoint: Option<(&'a Region, Bytes)>,
+}
+
+/// Bill of an offer and what had to be assumed for it.
+#[derive(Clone, Debug)]
+pub struct Priced {
+    pub scored: Scored,
+    pub assumed: Vec<Assumption>,
+}
+
+impl<'a> Economics<'a> {
+    pub fn of(config: &Config, job: &'a Job) -> Self {
+        let whole = job.spec.time.estimate;
+        let estimate = whole.unwrap_or(config.estimates.running_time);
+        let left = match job.progress.total {
+            Some(total) if total > 0 => {
+                let done = job.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step).min(total);
+                let share = (total - done) as f64 / total as f64;
+                Millis::from_secs_f64(estimate.as_secs_f64() * share)
+            }
+            _ => estimate,
+        };
+        Self {
+            spec: &job.spec,
+            remaining: left.max(Millis::from_secs(1)),
+            estimate_assumed: whole.is_none(),
+            checkpoint: job.checkpoint.as_ref().map(|checkpoint| (&checkpoint.region, checkpoint.size)),
+        }
+    }
+
+    /// Compute term alone: no bill at this rate and speed can be lower.
+    pub fn compute(&self, rate: Rate, speed: f64) -> Micros {
+        Micros::from_units_f64(self.gang_rate(rate) * self.remaining.as_hours_f64() / speed)
+    }
+
+    fn gang_rate(&self, rate: Rate) -> f64 {
+        rate.as_units_f64() * f64::from(self.spec.nodes)
+    }
+
+    /// The whole bill at `slot` for `rate` a machine.
+    pub fn price(&self, config: &Config, slot: &Slot, rate: Rate) -> Priced {
+        let speed = config.speed(slot.shape.accelerators.as_ref().map(|a| &*a.model));
+        let gang_rate = self.gang_rate(rate);
+        let hours = self.remaining.as_hours_f64() / speed;
+        let time = self.interruptions(config, slot, hours);
+        let mut assumed = Vec::new();
+        if self.estimate_assumed {
+            assumed.push(Assumption::Estimate);
+        }
+        let mut bill = Bill::default();
+        bill.set(Term::Compute, Micros::from_units_f64(gang_rate * hours));
+        bill.set(Term::Checkpoints, Micros::from_units_f64(gang_rate * time.saving));
+        bill.set(Term::Rework, Micros::from_units_f64(gang_rate * time.rework));
+        let staged = self.egress(config, &slot.region, &mut bill, &mut assumed);
+        let estimates = &config.estimates;
+        let staging = staged.get() as f64 / estimates.bandwidth.get().max(1) as f64 / 3_600.0;
+        let total = hours + time.saving + time.rework + staging + estimates.launch_time.as_hours_f64();
+        if let Some(disk) = self.spec.resources.iter().filter_map(|request| request.disk).max() {
+            let per_hour = config.money.disk_gb.as_units_f64() * disk.as_gb_f64() * f64::from(self.spec.nodes);
+            bill.set(Term::Disk, Micros::from_units_f64(per_hour * total));
+        }
+        if let Some(value) = self.spec.money.value_per_hour {
+            bill.set(Term::Waiting, Micros::from_units_f64(value.as_units_f64() * total));
+        }
+        let expected_time = Millis::from_secs_f64(total * 3_600.0);
+        let capacity = slot.offer.key.capacity;
+        Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time }, assumed }
+    }
+
+    /// Adds the egress terms and returns the bytes that must arrive before the program can start.
+    fn egress(&self, config: &Config, to: &Region, bill: &mut Bill, assumed: &mut Vec<Assumption>) -> Bytes {
+        let mut staged = Bytes::ZERO;
+        let mut assume = |what: Assumption| {
+            if !assumed.contains(&what) {
+                assumed.push(what);
+            }
+        };
+        let mut cost = |from: Option<&Region>, to: Option<&Region>, bytes: Bytes| match (from, to) {
+            (Some(from), Some(to)) => config.egress.cost(from, to, bytes).unwrap_or_else(|| {
+                assume(Assumption::EgressPrice);
+                upper_bound(config, bytes)
+            }),
+            _ => {
+                assume(Assumption::InputRegion);
+                upper_bound(config, bytes)
+            }
+        };
+        for input in &self.spec.data {
+            let size = input.size.unwrap_or(config.estimates.input_size);
+            bill.add(Term::InputEgress, cost(input.region.as_ref(), Some(to), size));
+            if input.region.as_ref() != Some(to) {
+                staged = staged.saturating_add(size);
+            }
+        }
+        if let Some((from, size)) = self.checkpoint {
+            bill.add(Term::CheckpointMove, cost(Some(from), Some(to), size));
+            if from != to {
+                staged = staged.saturating_add(size);
+            }
+        }
+        if let Some(output) = &self.spec.outputs {
+            let size = output.size.unwrap_or(config.estimates.input_size);
+            bill.add(Term::OutputEgress, cost(Some(to), output.region.as_ref(), size));
+        }
+        if self.spec.data.iter().any(|input| input.size.is_none()) {
+            assume(Assumption::InputSize);
+        }
+        staged
+    }
+
+    fn interruptions(&self, config: &Config, slot: &Slot, hours: f64) -> Overhead {
+        if slot.offer.key.capacity != CapacityType::Spot {
+            return Overhead::default();
+        }
+        let per_hour = slot.offer.belief.per_hour() * f64::from(self.spec.nodes);
+        let restore = match &self.spec.checkpoint {
+            Some(policy) => policy.restore_time.unwrap_or(config.estimates.restore_time),
+            None => Millis::ZERO,
+        };
+        let restart = restore.as_hours_f64() + config.estimates.launch_time.as_hours_f64();
+        let Some(saving) = saving(config, self.spec, slot) else {
+            let expected = (per_hour * hours).min(60.0).exp_m1() * (1.0 / per_hour + restart);
+            return Overhead { saving: 0.0, rework: (expected - hours).max(0.0) };
+        };
+        let interval = checkpoint_interval(self.spec, saving).as_hours_f64();
+        let saves = saving.pause / 3_600.0 * hours / interval;
+        let lost = (1.0 - saving.saved_share) * interval / 2.0 + restart;
+        Overhead { saving: saves, rework: per_hour * (hours + saves) * lost }
+    }
+}
+
+/// Expected hours beside the work itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overhead {
+    saving: f64,
+    rework: f64,
+}
+
+/// What the interval of a job at an offer follows from; `None` when the job keeps no checkpoints.
+pub fn saving(config: &Config, spec: &JobSpec, slot: &Slot) -> Option<Saving> {
+    let policy = spec.checkpoint.as_ref()?;
+    let spot = slot.offer.key.capacity == CapacityType::Spot;
+    let per_hour = slot.offer.belief.per_hour() * f64::from(spec.nodes);
+    Some(Saving {
+        pause: policy.save_time.unwrap_or(config.estimates.save_time).as_secs_f64(),
+        mean_between: if spot { 3_600.0 / per_hour } else { f64::INFINITY },
+        saved_share: slot.offer.belief.saved_share(),
+    })
+}
+
+/// The interval in force: the job's own, or the one with the least overhead; an hour where nothing interrupts.
+pub fn checkpoint_interval(spec: &JobSpec, saving: Saving) -> Millis {
+    match spec.checkpoint.as_ref().map(|policy| policy.interval) {
+        Some(Interval::Every(interval)) => interval,
+        _ => interval::optimal(saving).unwrap_or(Millis::from_hours(1)),
+    }
+}
+
+/// Cost of moving bytes where no price is known.
+pub fn upper_bound(config: &Config, bytes: Bytes) -> Micros {
+    let micros = i128::from(config.estimates.egress_per_gb.get()) * i128::from(bytes.get());
+    Micros::new(i64::try_from((micros + i128::from(Bytes::GB) - 1) / i128::from(Bytes::GB)).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,275 @@
+//! The search for the best places: cheapest offers first, and no further than a better one could be.
+
+use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
+use leeway_model::{Micros, Millis, Rate, Term, Timestamp};
+
+use super::filter;
+use super::fleet::{Fleet, GroupId, OfferId};
+use super::queue::Scope;
+use super::score::{Economics, Priced};
+use crate::config::Config;
+use crate::policy::{JobView, Policy, Ranked};
+
+/// Best places that are kept: the chosen one and the runners-up that `explain` shows.
+pub const KEEP: usize = 4;
+
+/// What the search needs beside the job.
+#[derive(Clone, Copy, Debug)]
+pub struct Market<'a> {
+    pub config: &'a Config,
+    pub fleet: &'a Fleet,
+    pub policy: &'a dyn Policy,
+    pub now: Timestamp,
+}
+
+/// A place found.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub offer: OfferId,
+    pub ranked: Ranked,
+    pub assumed: Vec<Assumption>,
+    /// The alternative of the job's resources that it answers.
+    pub alternative: usize,
+}
+
+/// Outcome of a search.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Best first, at most [`KEEP`].
+    pub places: Vec<Place>,
+    /// Offers looked at.
+    pub visited: u32,
+    /// Some offer could take the job but for its own cost cap.
+    pub over_cost: bool,
+    /// Some offer fits and cannot now.
+    pub fits_later: bool,
+}
+
+impl Search {
+    fn note(&mut self, rule: Rule) {
+        self.over_cost |= rule == Rule::MaxCost;
+        self.fits_later |= rule.is_temporary();
+    }
+
+    fn keep(&mut self, place: Place) {
+        let before = |other: &Place| {
+            (other.ranked.rank, &other.ranked.offer) < (place.ranked.rank, &place.ranked.offer)
+        };
+        let position = self.places.iter().position(|other| !before(other)).unwrap_or(self.places.len());
+        if position < KEEP {
+            self.places.insert(position, place);
+            self.places.truncate(KEEP);
+        }
+    }
+}
+
+/// Finds the best places for a job. With `ordered` alternatives the first that has any place wins.
+pub fn search(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>, scope: &Scope) -> Search {
+    let spec = &view.job.spec;
+    if !spec.ordered {
+        return search_among(market, view, economics, scope, None);
+    }
+    let mut all = Search::default();
+    for alternative in 0..spec.resources.len() {
+        let found = search_among(market, view, economics, scope, Some(alternative));
+        all.visited += found.visited;
+        all.over_cost |= found.over_cost;
+        all.fits_later |= found.fits_later;
+        if !found.places.is_empty() {
+            all.places = found.places;
+            break;
+        }
+    }
+    all
+}
+
+fn search_among(
+    market: Market<'_>,
+    view: &JobView<'_>,
+    economics: &Economics<'_>,
+    scope: &Scope,
+    alternative: Option<usize>,
+) -> Search {
+    let mut found = Search::default();
+    match scope {
+        Scope::Only(offers) => {
+            for offer in offers {
+                look_at(market, view, economics, *offer, alternative, &mut found);
+            }
+        }
+        Scope::Everywhere(groups) => {
+            let mut cheapest_first = Merge::new(market, economics, groups);
+            while let Some((floor, offer)) = cheapest_first.next() {
+                let enough = found.places.len() == KEEP && found.places[KEEP - 1].ranked.rank <= floor;
+                if enough {
+                    break;
+                }
+                look_at(market, view, economics, offer, alternative, &mut found);
+            }
+        }
+    }
+    found
+}
+
+fn look_at(
+    market: Market<'_>,
+    view: &JobView<'_>,
+    economics: &Economics<'_>,
+    offer: OfferId,
+    alternative: Option<usize>,
+    found: &mut Search,
+) {
+    found.visited += 1;
+    match consider(market, view, economics, offer, alternative) {
+        Ok((priced, alternative)) => {
+            let rank = market.policy.rank(view, &priced.scored);
+            let key = market.fleet.slot(offer).offer.key.clone();
+            let ranked = Ranked { offer: key, scored: priced.scored, rank };
+            found.keep(Place { offer, ranked, assumed: priced.assumed, alternative });
+        }
+        Err(rule) => found.note(rule),
+    }
+}
+
+/// Prices an offer for a job, or names the rule that it fails.
+fn consider(
+    market: Market<'_>,
+    view: &JobView<'_>,
+    economics: &Economics<'_>,
+    offer: OfferId,
+    alternative: Option<usize>,
+) -> Result<(Priced, usize), Rule> {
+    let spec = &view.job.spec;
+    let slot = market.fleet.slot(offer);
+    let position = match alternative {
+        Some(position) => filter::fits(&spec.resources[position], slot).map(|()| position)?,
+        None => filter::alternative(spec, slot)?,
+    };
+    if !market.policy.admits(view, slot.offer.key.capacity) {
+        return Err(Rule::Policy);
+    }
+    filter::can_now(market.config, market.fleet, offer, &spec.resources[position], spec.nodes, market.now)?;
+    let rate = slot.offer.price.as_ref().map(|price| price.rate).ok_or(Rule::NoPrice)?;
+    let priced = economics.price(market.config, slot, rate);
+    if let Some(cap) = spec.money.max_cost {
+        let money = priced.scored.bill.total().saturating_sub(priced.scored.bill.get(Term::Waiting));
+        if view.job.posted.total().saturating_add(money) > cap {
+            return Err(Rule::MaxCost);
+        }
+    }
+    Ok((priced, position))
+}
+
+/// Offers of several groups in order of the least they can cost.
+struct Merge<'a> {
+    market: Market<'a>,
+    economics: &'a Economics<'a>,
+    groups: Vec<Stream<'a>>,
+}
+
+struct Stream<'a> {
+    speed: f64,
+    offers: Box<dyn Iterator<Item = (Rate, OfferId)> + 'a>,
+    next: Option<(Micros, OfferId)>,
+}
+
+impl<'a> Merge<'a> {
+    fn new(market: Market<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
+        let mut merge = Self { market, economics, groups: Vec::with_capacity(groups.len()) };
+        for &group in groups {
+            let model = market.fleet.group(group).accelerators.as_ref().map(|a| &*a.model);
+            let offers = Box::new(market.fleet.by_price(group));
+            let mut stream = Stream { speed: market.config.speed(model), offers, next: None };
+            merge.advance(&mut stream);
+            merge.groups.push(stream);
+        }
+        merge
+    }
+
+    fn advance(&self, stream: &mut Stream<'a>) {
+        stream.next = stream.offers.next().map(|(rate, offer)| {
+            let compute = self.economics.compute(rate, stream.speed);
+            (self.market.policy.floor(compute, rate), offer)
+        });
+    }
+
+    fn next(&mut self) -> Option<(Micros, OfferId)> {
+        let cheapest = (0..self.groups.len())
+            .filter(|&position| self.groups[position].next.is_some())
+            .min_by_key(|&position| self.groups[position].next)?;
+        let mut stream = self.groups.swap_remove(cheapest);
+        let next = stream.next;
+        self.advance(&mut stream);
+        if stream.next.is_some() {
+            self.groups.push(stream);
+        }
+        next
+    }
+}
+
+/// Every offer judged: what `explain` and dry runs show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// In the policy's order.
+    pub candidates: Vec<Candidate>,
+    pub rejections: Vec<Rejection>,
+}
+
+pub fn evaluate(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>) -> Evaluation {
+    let spec = &view.job.spec;
+    let mut ranked = Vec::new();
+    let mut rejections = Vec::new();
+    for (offer, slot) in market.fleet.iter() {
+        match consider(market, view, economics, offer, None) {
+            Ok((priced, alternative)) => {
+                let rank = market.policy.rank(view, &priced.scored);
+                let order = if spec.ordered { alternative } else { 0 };
+                if let Some(candidate) = candidate(market.fleet, offer, &priced) {
+                    ranked.push(((order, rank, slot.offer.key.clone()), candidate));
+                }
+            }
+            Err(rule) => rejections.push(filter::explain(rule, spec, market.fleet, offer, market.now)),
+        }
+    }
+    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Evaluation { candidates: ranked.into_iter().map(|(_, candidate)| candidate).collect(), rejections }
+}
+
+fn candidate(fleet: &Fleet, offer: OfferId, priced: &Priced) -> Option<Candidate> {
+    let slot = fleet.slot(offer);
+    Some(Candidate {
+        offer: slot.offer.key.clone(),
+        price: slot.offer.price.clone()?,
+        bill: priced.scored.bill,
+        expected_time: priced.scored.expected_time,
+        assumed: priced.assumed.clone(),
+    })
+}
+
+impl Place {
+    /// The place as it is kept with a decision.
+    pub fn candidate(&self, fleet: &Fleet) -> Option<Candidate> {
+        let priced = Priced { scored: self.ranked.scored, assumed: self.assumed.clone() };
+        candidate(fleet, self.offer, &priced)
+    }
+}
+
+impl Evaluation {
+    /// Rejections by rule, in the order of the rules.
+    pub fn counts(&self) -> Vec<RejectionCount> {
+        let mut counts: Vec<RejectionCount> = Vec::new();
+        for rejection in &self.rejections {
+            match counts.iter_mut().find(|count| count.rule == rejection.rule) {
+                Some(count) => count.count += 1,
+                None => counts.push(RejectionCount { rule: rejection.rule, count: 1, example: rejection.clone() }),
+            }
+        }
+        counts.sort_by_key(|count| count.rule);
+        counts
+    }
+}
+
+/// A job's expected remaining wall time at a place, for horizons of holds.
+pub fn time_left(place: &Place) -> Millis {
+    place.ranked.scored.expected_time
+}

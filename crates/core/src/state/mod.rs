@@ -1,0 +1,141 @@
+//! All durable state of the core, and the few values that are derived from it or need not survive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leeway_model::budget::{Budget, Hold, LedgerEntry};
+use leeway_model::checkpoint::{Checkpoint, CheckpointId, Digest};
+use leeway_model::cluster::{ClusterSpec, ClusterState};
+use leeway_model::dataset::Dataset;
+use leeway_model::decision::Decision;
+use leeway_model::job::{Job, Progress};
+use leeway_model::notify::{Endpoint, Notification};
+use leeway_model::run::Run;
+use leeway_model::{HoldId, JobId, Name, OutboxId, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+pub mod rows;
+pub mod table;
+
+use table::{RowSink, Table, TableId};
+
+/// Counters that name the next thing of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    pub jobs: u64,
+    pub deliveries: u64,
+    pub notifications: u64,
+    pub ledger_entries: u64,
+    /// Changes of any job so far: the last `Job::version`.
+    pub job_changes: u64,
+    /// Runs whose rows were forgotten with their finished jobs.
+    pub forgotten_runs: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    pub spec: ClusterSpec,
+    pub state: ClusterState,
+    /// Whether the operator drained it; survives the driver losing and finding the cluster.
+    pub drained: bool,
+}
+
+/// A client's request and what it made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub body: Digest,
+    pub jobs: Vec<Result<JobId, (Box<str>, Box<str>)>>,
+    pub at: Timestamp,
+}
+
+/// A notification on its way to one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    pub endpoint: Name,
+    pub notification: Notification,
+    /// Attempts that were finished.
+    pub attempts: u32,
+    pub next_attempt: Timestamp,
+    pub last_error: Option<Box<str>>,
+    /// No further attempt; kept for inspection and replay.
+    pub failed: bool,
+}
+
+/// The tables. Every change goes through a table, so that the step's changed rows are known.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    pub meta: Meta,
+    saved_meta: Meta,
+    pub jobs: Table<JobId, Job>,
+    pub runs: Table<RunId, Run>,
+    pub decisions: Table<RunId, Decision>,
+    pub clusters: Table<Name, Cluster>,
+    pub checkpoints: Table<(JobId, CheckpointId), Checkpoint>,
+    pub budgets: Table<Name, Budget>,
+    pub holds: Table<HoldId, Hold>,
+    pub deliveries: Table<OutboxId, Delivery>,
+    pub endpoints: Table<Name, Endpoint>,
+    pub datasets: Table<Name, Dataset>,
+    pub requests: Table<Box<str>, Request>,
+    /// Entries of this step only: the ledger is written, never read back by the core.
+    pub ledger: Vec<LedgerEntry>,
+}
+
+impl Tables {
+    pub fn has_changes(&self) -> bool {
+        self.meta != self.saved_meta
+            || !self.ledger.is_empty()
+            || self.jobs.has_changes()
+            || self.runs.has_changes()
+            || self.decisions.has_changes()
+            || self.clusters.has_changes()
+            || self.checkpoints.has_changes()
+            || self.budgets.has_changes()
+            || self.holds.has_changes()
+            || self.deliveries.has_changes()
+            || self.endpoints.has_changes()
+            || self.datasets.has_changes()
+            || self.requests.has_changes()
+    }
+
+    /// Hands every changed row to `sink`, table by table, and forgets that it changed.
+    pub fn drain(&mut self, sink: &mut impl RowSink) {
+        if self.meta != self.saved_meta {
+            sink.put(TableId::Meta, &[], &self.meta);
+            self.saved_meta = self.meta;
+        }
+        self.jobs.drain(TableId::Job, sink);
+        self.runs.drain(TableId::Run, sink);
+        self.decisions.drain(TableId::Decision, sink);
+        self.clusters.drain(TableId::Cluster, sink);
+        self.checkpoints.drain(TableId::Checkpoint, sink);
+        self.budgets.drain(TableId::Budget, sink);
+        self.holds.drain(TableId::Hold, sink);
+        for entry in self.ledger.drain(..) {
+            sink.put(TableId::Ledger, &entry.number.to_be_bytes(), &entry);
+        }
+        self.deliveries.drain(TableId::Delivery, sink);
+        self.endpoints.drain(TableId::Endpoint, sink);
+        self.datasets.drain(TableId::Dataset, sink);
+        self.requests.drain(TableId::Request, sink);
+    }
+
+    pub fn load_meta(&mut self, meta: Meta) {
+        self.meta = meta;
+        self.saved_meta = meta;
+    }
+}
+
+/// What a restart may forget.
+#[derive(Clone, Debug, Default)]
+pub struct Volatile {
+    /// Last renewal of each rank's lease since this process started.
+    pub renewals: BTreeMap<(RunId, u32), Timestamp>,
+    /// When this process took over; no lease is judged before twice the TTL from here.
+    pub started: Timestamp,
+    /// Last progress each run under way reported.
+    pub progress: BTreeMap<RunId, Progress>,
+    /// Shards of checkpoints whose other ranks are still awaited, by run and sequence number.
+    pub shards: BTreeMap<(RunId, u64), BTreeMap<u32, crate::event::Shard>>,
+    /// Deliveries handed out and not yet finished.
+    pub delivering: BTreeSet<OutboxId>,
+}
