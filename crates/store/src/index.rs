@@ -1,0 +1,372 @@
+//! sled as the index of the journal: the rows as of some entry, and a record of which entry that is.
+//!
+//! ```text
+//! "r" + key -> crc 4 | kept value          "m" -> crc 4 | applied index 8 | chain 32 | row set 32
+//! ```
+//!
+//! Each batch changes rows and record together. Nothing here is trusted: every row has its checksum, the whole set has
+//! its fingerprint ([`RowSet`]), and an index that disagrees is set aside and built again from base and journal.
+//! sled panics on some damaged files, so every call into it is made behind an unwind boundary.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::codec::{Cursor, Value};
+use crate::export::Base;
+use crate::journal::Layout;
+use crate::rowset::RowSet;
+use crate::{Chain, Error, Head, Index as EntryIndex, Key};
+
+pub(crate) mod worker;
+
+const META: &[u8] = b"m";
+const ROW: u8 = b'r';
+/// Bytes of changed rows after which a batch is applied while catching up.
+const BATCH_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Changed rows, the last change of each key.
+pub(crate) type Changes = BTreeMap<Key, Option<Value>>;
+
+/// Why an index cannot be used; it is never more than a reason to rebuild.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage(pub String);
+
+impl Damage {
+    fn new(reason: impl Into<String>) -> Damage {
+        Damage(reason.into())
+    }
+}
+
+impl From<sled::Error> for Damage {
+    fn from(error: sled::Error) -> Damage {
+        Damage(error.to_string())
+    }
+}
+
+/// Which entry the rows are as of, and what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub head: Head,
+    pub rows: RowSet,
+}
+
+/// Rows in sled.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    db: sled::Db,
+    pub applied: Applied,
+}
+
+/// Calls into sled; a panic becomes damage.
+fn guard<T>(act: impl FnOnce() -> Result<T, Damage>) -> Result<T, Damage> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(result) => result,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(Damage(format!("sled panicked: {text}")))
+        }
+    }
+}
+
+/// Drops a damaged index where neither a panic nor a hang of its destructor can hurt.
+pub(crate) fn discard(index: Index) {
+    let dropped = std::thread::Builder::new().name("store-index-drop".into()).spawn(move || {
+        let _ = guard(move || {
+            drop(index);
+            Ok(())
+        });
+    });
+    if let Err(error) = dropped {
+        tracing::warn!(%error, "a damaged index could not be dropped in a thread of its own");
+    }
+}
+
+/// Opens the index at `dir` and proves it whole. sled may also hang on damaged files when one of its own threads has
+/// panicked, so this runs in a thread of its own that is left behind after `patience`.
+pub(crate) fn open(dir: &Path, cache_bytes: u64, patience: Duration) -> Result<Index, Damage> {
+    if !dir.is_dir() {
+        return Err(Damage::new("there is no index"));
+    }
+    let (sender, receiver) = mpsc::channel();
+    let path = dir.to_path_buf();
+    let spawned = std::thread::Builder::new().name("store-index-open".into()).spawn(move || {
+        let mut index = match guard(|| Index::start(&path, cache_bytes)) {
+            Ok(index) => index,
+            // When patience ran out the receiver is gone: then nobody wants the result.
+            Err(damage) => return drop(sender.send(Err(damage))),
+        };
+        match guard(|| index.prove()) {
+            Ok(()) => drop(sender.send(Ok(index))),
+            Err(damage) => {
+                drop(sender.send(Err(damage)));
+                discard(index);
+            }
+        }
+    });
+    spawned.map_err(|error| Damage(format!("no thread to open the index: {error}")))?;
+    receiver.recv_timeout(patience).unwrap_or_else(|_| Err(Damage(format!("sled did not open within {patience:?}"))))
+}
+
+/// Removes what a crash of sled may have left half-written; with it sled refuses to open.
+pub(crate) fn remove_leftovers(dir: &Path) -> Result<u64, Error> {
+    let names = crate::files::names(dir).map_err(|error| Error::at(dir, error))?;
+    let mut removed = 0;
+    for name in names.iter().filter(|name| name.starts_with("snap.") && name.ends_with(".generating")) {
+        std::fs::remove_file(dir.join(name)).map_err(|error| Error::at(dir, error))?;
+        tracing::warn!(file = %name, "a half-written snapshot of the index was removed");
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Renames a damaged index so that it can be looked at later. Only the newest is kept; more would fill the disk.
+pub(crate) fn set_aside(data_dir: &Path) -> Result<Option<PathBuf>, Error> {
+    let index = data_dir.join("index");
+    if !index.exists() {
+        return Ok(None);
+    }
+    let at = |error| Error::at(data_dir, error);
+    let names = crate::files::names(data_dir).map_err(at)?;
+    let old: Vec<(u64, &String)> =
+        names.iter().filter_map(|name| Some((name.strip_prefix("index.damaged-")?.parse().ok()?, name))).collect();
+    let number = old.iter().map(|(number, _)| number + 1).max().unwrap_or(1);
+    let target = data_dir.join(format!("index.damaged-{number}"));
+    std::fs::rename(&index, &target).map_err(at)?;
+    for (_, name) in old {
+        std::fs::remove_dir_all(data_dir.join(name)).map_err(at)?;
+    }
+    Ok(Some(target))
+}
+
+/// Builds the index at `dir`, which must be absent, from the base and the durable journal.
+pub(crate) fn build(dir: &Path, cache_bytes: u64, base: Option<&Base>, layout: &Layout) -> Result<Index, BuildError> {
+    let mut index = guard(|| Index::start(dir, cache_bytes))?;
+    if let Some(base) = base {
+        index.load(base)?;
+    }
+    index.catch_up(layout, |_| true)?;
+    Ok(index)
+}
+
+/// Building fails because of sled (try again later) or because of the truth itself.
+#[derive(Debug)]
+pub(crate) enum BuildError {
+    Index(Damage),
+    Truth(Error),
+}
+
+impl From<Damage> for BuildError {
+    fn from(damage: Damage) -> Self {
+        BuildError::Index(damage)
+    }
+}
+
+impl From<Error> for BuildError {
+    fn from(error: Error) -> Self {
+        BuildError::Truth(error)
+    }
+}
+
+impl Index {
+    fn start(dir: &Path, cache_bytes: u64) -> Result<Index, Damage> {
+        // sled's own flusher is off: the worker flushes, and the journal is the proof of durability anyway.
+        let config = sled::Config::new().path(dir).cache_capacity(cache_bytes).flush_every_ms(None);
+        Ok(Index { db: config.open()?, applied: Applied::default() })
+    }
+
+    /// Reads everything and compares it with the record.
+    fn prove(&mut self) -> Result<(), Damage> {
+        let meta = self.db.get(META)?.ok_or_else(|| Damage::new("the index has no record of what it holds"))?;
+        self.applied = parse_meta(&meta).ok_or_else(|| Damage::new("the record of what the index holds is damaged"))?;
+        let mut rows = RowSet::default();
+        for item in self.db.scan_prefix([ROW]) {
+            let (key, stored) = item?;
+            let (kept, value) = open_row(&key, &stored)?;
+            rows.add(&key[1..], kept, value.len());
+        }
+        self.compare(rows)
+    }
+
+    fn compare(&self, rows: RowSet) -> Result<(), Damage> {
+        if rows != self.applied.rows {
+            let (found, expected) = (rows.count, self.applied.rows.count);
+            return Err(Damage(format!("the index holds {found} rows that are not the {expected} it should hold")));
+        }
+        Ok(())
+    }
+
+    /// Applies the changes of all entries up to `head`.
+    pub fn apply(&mut self, head: Head, changes: &Changes) -> Result<(), Damage> {
+        guard(|| {
+            let mut batch = sled::Batch::default();
+            let mut applied = Applied { head, rows: self.applied.rows };
+            self.fill(&mut batch, &mut applied.rows, changes.iter().map(|(key, value)| (key, value.as_ref())))?;
+            batch.insert(META, meta(&applied));
+            self.db.apply_batch(batch)?;
+            self.applied = applied;
+            Ok(())
+        })
+    }
+
+    fn fill<'a>(
+        &self,
+        batch: &mut sled::Batch,
+        rows: &mut RowSet,
+        changes: impl Iterator<Item = (&'a Key, Option<&'a Value>)>,
+    ) -> Result<(), Damage> {
+        let mut stored_key = Vec::new();
+        for (key, value) in changes {
+            stored_key.clear();
+            stored_key.push(ROW);
+            stored_key.extend_from_slice(key);
+            if let Some(old) = self.db.get(&stored_key)? {
+                let (kept, value) = open_row(&stored_key, &old)?;
+                rows.remove(key, kept, value.len());
+            }
+            match value {
+                None => batch.remove(stored_key.as_slice()),
+                Some(value) => {
+                    let stored = close_row(&stored_key, value);
+                    rows.add(key, &stored[4..], value.len());
+                    batch.insert(stored_key.as_slice(), stored);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads a base into an empty index. The record is written last: a load that was cut short is no index.
+    fn load(&mut self, base: &Base) -> Result<(), BuildError> {
+        let mut reader = Base::reader(&base.path)?;
+        let mut rows = RowSet::default();
+        let mut done = false;
+        while !done {
+            let mut batch = sled::Batch::default();
+            let mut bytes = 0;
+            while bytes < BATCH_BYTES {
+                let Some((key, value)) = reader.next()? else {
+                    done = true;
+                    break;
+                };
+                let mut stored_key = vec![ROW];
+                stored_key.extend_from_slice(&key);
+                let stored = close_row(&stored_key, &value);
+                rows.add(&key, &stored[4..], value.len());
+                bytes += (stored_key.len() + stored.len()) as u64;
+                batch.insert(stored_key, stored);
+            }
+            guard(|| Ok(self.db.apply_batch(batch)?))?;
+        }
+        self.apply_nothing(Applied { head: reader.header.head, rows })?;
+        Ok(())
+    }
+
+    fn apply_nothing(&mut self, applied: Applied) -> Result<(), Damage> {
+        guard(|| {
+            self.db.insert(META, meta(&applied))?;
+            self.applied = applied;
+            Ok(())
+        })
+    }
+
+    /// Applies durable entries after the applied one, while `go_on` says so after each batch.
+    pub fn catch_up(&mut self, layout: &Layout, mut go_on: impl FnMut(&Index) -> bool) -> Result<u64, BuildError> {
+        let mut reader = layout.reader(self.applied.head.index + 1);
+        let mut count = 0;
+        loop {
+            let mut changes = Changes::new();
+            let (mut bytes, mut last) = (0, None);
+            while bytes < BATCH_BYTES {
+                let Some((record, chain)) = reader.next()? else { break };
+                last = Some(Head { index: record.index, chain });
+                count += 1;
+                for change in record.rows {
+                    bytes += change.key.len() as u64 + change.value.as_ref().map_or(0, kept_len);
+                    changes.insert(change.key, change.value);
+                }
+                bytes += 16;
+            }
+            match last {
+                Some(head) => self.apply(head, &changes)?,
+                // An index of nothing has a record as well.
+                None if count == 0 && self.applied == Applied::default() => self.apply_nothing(self.applied)?,
+                None => return Ok(count),
+            }
+            if last.is_none() || !go_on(self) {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Visits rows in key order and proves at the end that they were all, and the right ones.
+    pub fn rows(&self, mut visit: impl FnMut(&[u8], Value) -> Result<(), Error>) -> Result<(), BuildError> {
+        let mut rows = RowSet::default();
+        let mut items = guard(|| Ok(self.db.scan_prefix([ROW])))?;
+        // Only sled is behind the boundary: a panic of the visitor is the caller's.
+        while let Some(item) = guard(|| Ok(items.next()))? {
+            let (key, stored) = item.map_err(Damage::from)?;
+            let (kept, value) = open_row(&key, &stored)?;
+            rows.add(&key[1..], kept, value.len());
+            visit(&key[1..], value)?;
+        }
+        Ok(self.compare(rows)?)
+    }
+
+    pub fn flush(&self) -> Result<(), Damage> {
+        guard(|| Ok(self.db.flush().map(drop)?))
+    }
+}
+
+fn kept_len(value: &Value) -> u64 {
+    match value {
+        Value::Inline(bytes) => bytes.len() as u64,
+        Value::Blob(_) => 40,
+    }
+}
+
+fn row_crc(stored_key: &[u8], kept: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(stored_key);
+    hasher.update(kept);
+    hasher.finalize().to_le_bytes()
+}
+
+fn close_row(stored_key: &[u8], value: &Value) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    value.put(&mut out);
+    let crc = row_crc(stored_key, &out[4..]);
+    out[..4].copy_from_slice(&crc);
+    out
+}
+
+fn open_row<'a>(stored_key: &[u8], stored: &'a [u8]) -> Result<(&'a [u8], Value), Damage> {
+    let whole = stored.split_first_chunk::<4>().filter(|(crc, kept)| **crc == row_crc(stored_key, kept));
+    let parsed = whole.and_then(|(_, kept)| Some((kept, Value::parse(kept)?)));
+    parsed.ok_or_else(|| Damage(format!("the row {} is damaged", crate::blobs::hex(stored_key))))
+}
+
+fn meta(applied: &Applied) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    out.extend_from_slice(&applied.head.index.to_le_bytes());
+    out.extend_from_slice(&applied.head.chain.0);
+    applied.rows.put(&mut out);
+    let crc = row_crc(META, &out[4..]);
+    out[..4].copy_from_slice(&crc);
+    out
+}
+
+fn parse_meta(stored: &[u8]) -> Option<Applied> {
+    let (crc, rest) = stored.split_first_chunk::<4>()?;
+    if *crc != row_crc(META, rest) {
+        return None;
+    }
+    let mut cursor = Cursor(rest);
+    let index: EntryIndex = cursor.u64()?;
+    let head = Head { index, chain: Chain(cursor.array()?) };
+    let rows = RowSet::parse(&mut cursor)?;
+    cursor.0.is_empty().then_some(Applied { head, rows })
+}
