@@ -66,6 +66,11 @@ pub fn optional_name(field: &str, text: Option<&str>) -> Result<Option<Name>, In
     text.map(|text| name(field, text)).transpose()
 }
 
+/// Who asks, for the record; `operator` when it is not said.
+pub fn actor(field: &str, text: &str) -> Result<Name, Invalid> {
+    name(field, if text.is_empty() { "operator" } else { text })
+}
+
 pub fn display_name(field: &str, text: &str) -> Result<Text, Invalid> {
     parse(field, text)
 }

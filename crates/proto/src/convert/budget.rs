@@ -4,6 +4,7 @@ use leeway_model::budget::{Budget, BudgetSpec, EntryKind, LedgerEntry, Period};
 use leeway_model::{Currency, Micros, Name};
 
 use super::one_of;
+use crate::invalid::Within;
 use crate::{Invalid, check, pb};
 
 impl pb::BudgetSpec {
@@ -45,9 +46,7 @@ impl pb::BudgetSpec {
 impl pb::SetBudgetRequest {
     /// The spec, and who asks.
     pub fn into_model(self, ledger: Currency) -> Result<(BudgetSpec, Name), Invalid> {
-        use crate::invalid::Within;
-        let actor = if self.actor.is_empty() { "operator" } else { &self.actor };
-        let actor = check::name("actor", actor)?;
+        let actor = check::actor("actor", &self.actor)?;
         Ok((check::required("spec", self.spec)?.into_model(ledger).within("spec")?, actor))
     }
 }
@@ -125,6 +124,65 @@ impl From<&EntryKind> for pb::ledger_entry::Kind {
             EntryKind::CapSet { budget, cap, by } => {
                 Self::CapSet(pb::CapSet { budget: budget.to_string(), cap_micros: cap.get(), by: by.to_string() })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leeway_model::budget::{Overrun, ThresholdKind};
+    use leeway_model::{HoldId, JobId, RunId, Term, Timestamp};
+    use pb::ledger_entry::Kind;
+
+    use super::*;
+    use crate::testing::minimal_budget_spec;
+
+    #[test]
+    fn a_budget_shows_what_is_left() {
+        let budget = Budget {
+            spec: minimal_budget_spec(),
+            held: Micros::from_units(30),
+            posted: Micros::from_units(80),
+            overrun: Micros::from_units(10),
+            credit: Micros::ZERO,
+            frozen: true,
+            fired: vec![(ThresholdKind::Actual, 80)],
+            denied_told: None,
+        };
+        let wire = pb::Budget::from_model(&budget, Currency::USD);
+        assert_eq!((wire.available_micros, wire.currency.as_str()), (-10_000_000, "USD"));
+        assert_eq!(wire.fired, [pb::FiredThreshold { kind: pb::ThresholdKind::Actual.into(), percent: 80 }]);
+    }
+
+    #[test]
+    fn each_kind_of_ledger_line_keeps_its_amount_and_its_run() {
+        let run = RunId { job: JobId(4), epoch: 2 };
+        let (hold, amount, term) = (HoldId(run), Micros::new(7), Term::Compute);
+        let name = minimal_budget_spec().name;
+        let (from, to) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
+        let kinds = [
+            EntryKind::HoldOpen { hold, path: vec![name.clone()], amount },
+            EntryKind::HoldExtend { hold, amount },
+            EntryKind::Post { hold, amount, term, from, to },
+            EntryKind::HoldClose { hold, released: amount },
+            EntryKind::ForcePost { run, path: vec![name.clone()], amount, term, from, to, cause: Overrun::SlowStop },
+            EntryKind::Adjust { budget: name.clone(), reference: "r".into(), amount, source: "bill".into() },
+            EntryKind::Credit { budget: name.clone(), reference: "r".into(), amount },
+            EntryKind::CapSet { budget: name.clone(), cap: amount, by: name },
+        ];
+        for kind in kinds {
+            let (amount, run, word) = match Kind::from(&kind) {
+                Kind::HoldOpen(k) => (k.amount_micros, k.run_id, "hold-open"),
+                Kind::HoldExtend(k) => (k.amount_micros, k.run_id, "hold-extend"),
+                Kind::Post(k) => (k.amount_micros, k.run_id, "post"),
+                Kind::HoldClose(k) => (k.released_micros, k.run_id, "hold-close"),
+                Kind::ForcePost(k) => (k.amount_micros, k.run_id, "force-post"),
+                Kind::Adjust(k) => (k.amount_micros, String::new(), "adjust"),
+                Kind::Credit(k) => (k.amount_micros, String::new(), "credit"),
+                Kind::CapSet(k) => (k.cap_micros, String::new(), "cap-set"),
+            };
+            assert_eq!((amount, word), (7, kind.as_str()));
+            assert_eq!(run, if kind.job().is_some() { "j-4-r2" } else { "" });
         }
     }
 }

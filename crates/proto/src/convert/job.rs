@@ -90,3 +90,62 @@ impl From<&Notice> for pb::Notice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use leeway_model::job::{JobState, Progress, Sealed, StartReason};
+    use leeway_model::run::LaunchErrorClass;
+    use leeway_model::{Bill, JobId, Micros, Term};
+
+    use super::*;
+    use crate::testing::minimal_job_spec;
+
+    #[test]
+    fn a_job_shows_the_names_of_its_secrets_and_never_their_values() {
+        let mut spec = minimal_job_spec();
+        spec.program.secrets.insert("TOKEN".into(), Sealed(b"sealed-bytes".as_slice().into()));
+        let mut posted = Bill::default();
+        posted.set(Term::Compute, Micros::new(5));
+        let job = Job {
+            id: JobId(42),
+            spec: Arc::new(spec),
+            state: JobState::Running,
+            submitted: Timestamp::from_millis(1),
+            since: Timestamp::from_millis(2),
+            ended: None,
+            epoch: 3,
+            checkpoint: None,
+            progress: Progress { step: 8, total: None },
+            posted,
+            retries: RetriesUsed::default(),
+            not_before: Timestamp::ZERO,
+            reason: None,
+            start_reason: StartReason::Interrupted,
+            version: 9,
+            saves_without_progress: 0,
+            save_time: None,
+        };
+        let wire = pb::Job::from_model(&job, Currency::USD);
+        assert_eq!((wire.job_id.as_str(), wire.newest_run_id.as_deref()), ("j-42", Some("j-42-r3")));
+        assert_eq!((wire.state(), wire.start_reason()), (pb::JobState::Running, pb::StartReason::Interrupted));
+        assert_eq!(wire.posted.as_ref().unwrap().total_micros, 5);
+        assert_eq!(wire.progress.unwrap().total_steps, None);
+        assert_eq!(wire.spec.as_ref().unwrap().program.as_ref().unwrap().secret_names, ["TOKEN"]);
+        let bytes = prost::Message::encode_to_vec(&wire);
+        assert!(!bytes.windows(6).any(|window| window == b"sealed"));
+    }
+
+    #[test]
+    fn the_end_of_a_run_says_what_belongs_to_it() {
+        let end = |reason: EndReason| {
+            let wire = pb::RunEnd::from(&reason);
+            (wire.reason, wire.exit_code, wire.launch_error)
+        };
+        assert_eq!(end(EndReason::Interrupted), ("interrupted".into(), None, None));
+        assert_eq!(end(EndReason::Failed { exit_code: 3 }), ("failed".into(), Some(3), None));
+        let class = LaunchErrorClass::Quota;
+        assert_eq!(end(EndReason::LaunchFailed { class }), ("launch-failed".into(), None, Some("quota".into())));
+    }
+}
