@@ -188,6 +188,11 @@ impl Report {
         std::mem::take(&mut self.notes)
     }
 
+    /// Whether further mistakes are only counted, so that finding good advice for them would be wasted.
+    pub const fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     /// How many mistakes were found so far.
     pub const fn mistakes(&self) -> usize {
         self.errors.len() + self.omitted

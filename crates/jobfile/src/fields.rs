@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
                     entry.key_at,
                     &here,
                     format!("is not a field of {}", level.name),
-                    hint(&entry.key, level),
+                    if report.is_full() { String::new() } else { hint(&entry.key, level) },
                 ),
             }
             false

@@ -108,17 +108,22 @@ fn options() -> serde_saphyr::Options {
 fn refuse(error: &serde_saphyr::Error, report: &mut Report) {
     use serde_saphyr::Error as E;
     let position = error.location().filter(|at| *at != Location::UNKNOWN).map(position);
+    let mut original = error;
+    while let E::AliasError { error, .. } | E::WithSnippet { error, .. } = original {
+        original = error;
+    }
     let limit = matches!(
-        error.without_snippet(),
+        original,
         E::Budget { .. }
             | E::AliasReplayLimitExceeded { .. }
             | E::AliasReplayStackDepthExceeded { .. }
             | E::AliasExpansionLimitExceeded { .. }
             | E::RecursiveReferencesRequireWeakTypes { .. }
     );
-    let message = error.without_snippet().to_string().to_lowercase();
+    let message = original.to_string().to_lowercase();
     // The place is told in its own fields.
     let message = message.split(" at line ").next().unwrap_or_default().trim_end_matches([':', ' ']);
+    let message: String = message.chars().flat_map(char::escape_debug).collect();
     if limit {
         let fix = format!(
             "a job file may hold {MAX_DOCUMENTS} documents, nest {MAX_DEPTH} levels deep and repeat {MAX_ALIASED} values \

@@ -1,5 +1,6 @@
 //! What every test of this crate needs: a context with a fixed clock, and short ways to parse.
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test helper may fail its test")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
