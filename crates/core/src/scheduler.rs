@@ -223,6 +223,11 @@ impl Scheduler {
         self.tables.has_changes() || self.fleet.has_changes()
     }
 
+    /// Jobs whose rows changed since the last drain.
+    pub fn changed_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.tables.jobs.changed().copied()
+    }
+
     /// Hands every changed row to `sink` and forgets that it changed.
     pub fn drain_changes(&mut self, sink: &mut impl RowSink) {
         self.tables.drain(sink);

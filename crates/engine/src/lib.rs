@@ -14,7 +14,7 @@ mod codec;
 use leeway_core::event::Event;
 use leeway_core::state::rows::RowError;
 use leeway_core::{Action, Config, PolicySet, Scheduler};
-use leeway_model::Timestamp;
+use leeway_model::{JobId, Timestamp};
 use leeway_store::{Entry, Head, Index, Store};
 
 pub use codec::{decode_event, encode_event};
@@ -40,6 +40,8 @@ pub struct Released<T> {
     /// Entry of the step; `None` when it changed nothing durable.
     pub index: Option<Index>,
     pub actions: Vec<Action>,
+    /// Jobs whose rows the step changed, for those who watch.
+    pub changed_jobs: Vec<JobId>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +94,7 @@ impl<S: Store, T> Engine<S, T> {
         let encoded = codec::encode_event(&event);
         let mut actions = Vec::new();
         self.scheduler.handle(self.now, event, &mut actions);
+        let changed_jobs = self.scheduler.changed_jobs().collect();
         let index = if self.scheduler.has_changes() {
             let mut rows = codec::Rows::default();
             self.scheduler.drain_changes(&mut rows);
@@ -109,7 +112,7 @@ impl<S: Store, T> Engine<S, T> {
         } else {
             None
         };
-        self.staged.push(Released { tag, index, actions });
+        self.staged.push(Released { tag, index, actions, changed_jobs });
         Ok(())
     }
 
