@@ -125,6 +125,8 @@ pub struct DiskStore {
     worker_next: Index,
     space: SpaceWatch,
     compacting: bool,
+    /// After a failed compaction, when the next may start.
+    compact_after: Option<Instant>,
     report: OpenReport,
     _lock: Lock,
 }

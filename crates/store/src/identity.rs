@@ -28,6 +28,8 @@ struct File {
     format: u32,
     #[serde(flatten)]
     identity: Identity,
+    /// CRC-32 of the ids, so that a flipped bit is not taken for another store.
+    check: u32,
 }
 
 #[derive(Deserialize)]
@@ -53,11 +55,18 @@ pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, Error> {
         return Err(Error::NewerFormat { place: "IDENTITY".into(), found: format, supported: FORMAT_VERSION });
     }
     let file: File = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if file.check != check(&file.identity) {
+        return Err(Error::corrupt("IDENTITY", 0, "the ids do not match their checksum"));
+    }
     Ok(Some(file.identity))
 }
 
+fn check(identity: &Identity) -> u32 {
+    crc32fast::hash(format!("{}\0{}", identity.installation, identity.incarnation).as_bytes())
+}
+
 pub(crate) fn write(files: &dyn Files, dir: &Path, identity: &Identity) -> Result<(), Error> {
-    let file = File { format: FORMAT_VERSION, identity: identity.clone() };
+    let file = File { format: FORMAT_VERSION, identity: identity.clone(), check: check(identity) };
     let mut bytes = serde_json::to_vec_pretty(&file).map_err(std::io::Error::from)?;
     bytes.push(b'\n');
     write_whole(files, &path(dir), &bytes).map_err(|error| Error::at(&path(dir), error))

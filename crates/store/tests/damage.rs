@@ -223,6 +223,25 @@ fn s_04_a_thousand_flipped_bytes_give_the_identical_state_or_a_clean_refusal() {
 }
 
 #[test]
+fn s_04_a_flipped_byte_of_the_identity_is_refused_or_harmless() {
+    let dir = temp_in_memory();
+    init(dir.path()).close().unwrap();
+    let path = dir.path().join("IDENTITY");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        match open(dir.path()) {
+            Ok(store) => assert_eq!(store.identity(), &identity(), "flip at {at}"),
+            Err(error) => {
+                assert!(["STORE_CORRUPT", "STORE_FORMAT_NEWER"].contains(&error.code()), "flip at {at}: {error}")
+            }
+        }
+    }
+}
+
+#[test]
 fn s_05_a_corpus_of_damaged_index_files_is_contained_and_rebuilt() {
     let origin = temp();
     let mut store = init(origin.path());

@@ -2,12 +2,17 @@
 //!
 //! The base is written by the index thread while appends and flushes go on; only removing files is done here.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
+use super::DiskStore;
 use super::open::collect_blobs;
-use super::{DiskStore, Options};
 use crate::export::{Base, base_files};
 use crate::{Error, Index, Store};
+
+/// How long after a failure it is tried again.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// What a compaction did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -53,10 +58,17 @@ impl DiskStore {
             self.compacting = false;
             if let Err(error) = done.and_then(|base| self.adopt(base, keep)) {
                 tracing::warn!(%error, "old history could not be dropped; it is tried again later");
+                self.compact_after = Some(Instant::now() + RETRY);
             }
-        } else if self.journal.sealed_since(self.base.as_ref().map_or(0, |base| base.head.index))
-            > limit(&self.options, keep)
-        {
+            return;
+        }
+        if self.compact_after.is_some_and(|after| Instant::now() < after) {
+            return;
+        }
+        let since_base = self.journal.sealed_since(self.base.as_ref().map_or(0, |base| base.head.index));
+        // A base costs as much as the rows weigh, so it must be worth it.
+        if since_base > keep.max(self.options.segment_bytes).max(self.live_bytes() / 2) {
+            self.compact_after = None;
             self.compacting = true;
             self.worker.want_base();
         }
@@ -85,9 +97,4 @@ impl DiskStore {
         );
         Ok(report)
     }
-}
-
-/// Sealed history since the base after which a new base is worth writing.
-fn limit(options: &Options, keep: u64) -> u64 {
-    keep.max(options.segment_bytes)
 }

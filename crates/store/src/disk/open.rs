@@ -138,6 +138,7 @@ impl DiskStore {
             worker_next: head.index + 1,
             space: watch,
             compacting: false,
+            compact_after: None,
             report,
             _lock: lock,
         })
