@@ -14,11 +14,25 @@ pub enum Action {
     /// Asks for machines under the run's id; asking again must not make more.
     Launch(LaunchOrder),
     /// Ends a run's machines and keeps asking until they are proven gone.
-    Stop { run: RunId, cluster: Name, grace: Millis },
+    Stop {
+        run: RunId,
+        cluster: Name,
+        grace: Millis,
+    },
     /// Tells a run's agents to look at their directives again; what those are follows from the run's row.
-    Signal { run: RunId },
-    Deliver { delivery: OutboxId, endpoint: Name, notification: Notification, attempt: u32 },
-    DeleteCheckpoint { job: JobId, checkpoint: CheckpointRef },
+    Signal {
+        run: RunId,
+    },
+    Deliver {
+        delivery: OutboxId,
+        endpoint: Name,
+        notification: Notification,
+        attempt: u32,
+    },
+    DeleteCheckpoint {
+        job: JobId,
+        checkpoint: CheckpointRef,
+    },
 }
 
 /// All that a driver needs to launch a run.
@@ -34,9 +48,15 @@ pub struct LaunchOrder {
 /// What a run's agent should be doing, derived from the run's row so that it survives restarts and lost messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
-    Run { interval: Option<Millis> },
+    Run {
+        interval: Option<Millis>,
+    },
     /// Save if told to, then end, by the deadline.
-    Drain { deadline: Timestamp, save: bool, notice: bool },
+    Drain {
+        deadline: Timestamp,
+        save: bool,
+        notice: bool,
+    },
     /// Kill now.
     Stop,
 }

@@ -135,7 +135,11 @@ impl Config {
 
     /// Relative speed of an accelerator model.
     pub fn speed(&self, model: Option<&str>) -> f64 {
-        model.and_then(|model| self.estimates.speeds.get(model)).copied().filter(|s| s.is_finite() && *s > 0.0).unwrap_or(1.0)
+        model
+            .and_then(|model| self.estimates.speeds.get(model))
+            .copied()
+            .filter(|s| s.is_finite() && *s > 0.0)
+            .unwrap_or(1.0)
     }
 
     /// How long after its last renewal a silent run may no longer have effects.

@@ -14,47 +14,130 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     // Clients.
-    JobsSubmitted { request: Option<RequestKey>, jobs: Vec<Submission> },
-    JobCancelled { job: JobId, by: Name },
-    JobRetried { job: JobId },
-    BudgetSet { spec: BudgetSpec, by: Name },
-    ClusterRegistered { spec: ClusterSpec },
-    ClusterDrained { cluster: Name },
-    ClusterResumed { cluster: Name },
-    ClusterRemoved { cluster: Name },
-    DatasetRegistered { dataset: Dataset },
-    DatasetRemoved { dataset: Name },
-    EndpointSet { endpoint: Endpoint },
-    EndpointRemoved { endpoint: Name },
-    EndpointTested { endpoint: Name },
+    JobsSubmitted {
+        request: Option<RequestKey>,
+        jobs: Vec<Submission>,
+    },
+    JobCancelled {
+        job: JobId,
+        by: Name,
+    },
+    JobRetried {
+        job: JobId,
+    },
+    BudgetSet {
+        spec: BudgetSpec,
+        by: Name,
+    },
+    ClusterRegistered {
+        spec: ClusterSpec,
+    },
+    ClusterDrained {
+        cluster: Name,
+    },
+    ClusterResumed {
+        cluster: Name,
+    },
+    ClusterRemoved {
+        cluster: Name,
+    },
+    DatasetRegistered {
+        dataset: Dataset,
+    },
+    DatasetRemoved {
+        dataset: Name,
+    },
+    EndpointSet {
+        endpoint: Endpoint,
+    },
+    EndpointRemoved {
+        endpoint: Name,
+    },
+    EndpointTested {
+        endpoint: Name,
+    },
 
     // Markets.
-    PricesObserved { prices: Vec<PriceObservation> },
-    CapacityObserved { capacities: Vec<CapacityObservation> },
+    PricesObserved {
+        prices: Vec<PriceObservation>,
+    },
+    CapacityObserved {
+        capacities: Vec<CapacityObservation>,
+    },
 
     // Drivers.
-    RunLaunched { run: RunId, instances: Vec<Box<str>> },
-    LaunchRefused { run: RunId, class: LaunchErrorClass, message: Box<str> },
+    RunLaunched {
+        run: RunId,
+        instances: Vec<Box<str>>,
+    },
+    LaunchRefused {
+        run: RunId,
+        class: LaunchErrorClass,
+        message: Box<str>,
+    },
     /// One machine of a run is proven gone.
-    InstanceLost { run: RunId, rank: u32 },
+    InstanceLost {
+        run: RunId,
+        rank: u32,
+    },
     /// Every machine of a run is proven gone: a complete listing, after the visibility window.
-    InstancesGone { run: RunId },
-    InterruptionNoticed { run: RunId, deadline: Timestamp, source: Box<str> },
+    InstancesGone {
+        run: RunId,
+    },
+    InterruptionNoticed {
+        run: RunId,
+        deadline: Timestamp,
+        source: Box<str>,
+    },
     /// The driver can or cannot reach the cluster.
-    ClusterReached { cluster: Name, reached: bool },
+    ClusterReached {
+        cluster: Name,
+        reached: bool,
+    },
 
     // Agents.
-    AgentRegistered { run: RunId, rank: u32, identity: Box<str> },
-    LeaseRenewed { run: RunId, rank: u32, progress: Progress },
-    PhaseReported { run: RunId, rank: u32, phase: Phase },
-    CheckpointPublished { run: RunId, rank: u32, shard: Shard },
+    AgentRegistered {
+        run: RunId,
+        rank: u32,
+        identity: Box<str>,
+    },
+    LeaseRenewed {
+        run: RunId,
+        rank: u32,
+        progress: Progress,
+    },
+    PhaseReported {
+        run: RunId,
+        rank: u32,
+        phase: Phase,
+    },
+    CheckpointPublished {
+        run: RunId,
+        rank: u32,
+        shard: Shard,
+    },
     /// A restored checkpoint did not match its digests.
-    DamageReported { run: RunId, rank: u32, checkpoint: CheckpointId, detail: Box<str> },
-    ExitReported { run: RunId, rank: u32, exit_code: i32 },
+    DamageReported {
+        run: RunId,
+        rank: u32,
+        checkpoint: CheckpointId,
+        detail: Box<str>,
+    },
+    ExitReported {
+        run: RunId,
+        rank: u32,
+        exit_code: i32,
+    },
 
     // Results of our own actions.
-    DeliveryFinished { delivery: OutboxId, outcome: DeliveryOutcome },
-    CheckpointDeleted { job: JobId, checkpoint: CheckpointId },
+    DeliveryFinished {
+        delivery: OutboxId,
+        outcome: DeliveryOutcome,
+    },
+    CheckpointDeleted {
+        job: JobId,
+        checkpoint: CheckpointId,
+    },
 
     /// Nothing happened but time.
     Woke,
@@ -80,7 +163,9 @@ pub enum Phase {
     Setup,
     Restoring,
     /// The program began, from this checkpoint and step when one was restored.
-    Running { restored: Option<CheckpointId> },
+    Running {
+        restored: Option<CheckpointId>,
+    },
 }
 
 /// One rank's part of a checkpoint, uploaded and verified by read-back.

@@ -78,14 +78,8 @@ pub fn open_hold(tables: &mut Tables, at: Timestamp, run: RunId, leaf: &Name, am
     let path = path(tables, leaf)?;
     check(tables, &path, amount)?;
     for_path(tables, &path, |budget| budget.held = sum(budget.held, amount));
-    let hold = Hold {
-        id,
-        path: path.clone(),
-        opened: amount,
-        posted: Micros::ZERO,
-        released: Micros::ZERO,
-        open: true,
-    };
+    let hold =
+        Hold { id, path: path.clone(), opened: amount, posted: Micros::ZERO, released: Micros::ZERO, open: true };
     tables.holds.insert(id, hold);
     enter(tables, at, EntryKind::HoldOpen { hold: id, path, amount });
     Ok(())
@@ -242,8 +236,12 @@ mod tests {
     fn b_04_what_a_hold_cannot_pay_is_forced_and_freezes_the_path() {
         let mut tables = tables(&[("org", None, 100), ("team", Some("org"), 100)]);
         open_hold(&mut tables, Timestamp::ZERO, run(1), &name("team"), Micros::new(10)).unwrap();
-        let usage =
-            Usage { term: Term::Compute, amount: Micros::new(14), from: Timestamp::ZERO, to: Timestamp::from_millis(1) };
+        let usage = Usage {
+            term: Term::Compute,
+            amount: Micros::new(14),
+            from: Timestamp::ZERO,
+            to: Timestamp::from_millis(1),
+        };
         let posted = post(&mut tables, Timestamp::ZERO, run(1), usage);
         assert_eq!(posted.forced, Micros::new(4));
         for node in ["org", "team"] {

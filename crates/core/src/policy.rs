@@ -71,9 +71,15 @@ pub struct Ranked {
 /// What a policy wants. The reason is shown by `explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Place { position: usize, why: Box<str> },
+    Place {
+        position: usize,
+        why: Box<str>,
+    },
     /// Nothing now; ask again at the latest then.
-    WaitUntil { at: Timestamp, why: Box<str> },
+    WaitUntil {
+        at: Timestamp,
+        why: Box<str>,
+    },
 }
 
 /// The policies of an installation by name.

@@ -58,8 +58,12 @@ impl Scheduler {
         match end {
             EndReason::Succeeded => Next::Finish(JobState::Succeeded, None),
             EndReason::Cancelled => Next::Finish(JobState::Cancelled, job.reason.clone()),
-            EndReason::FailedForGood => fail("FAILED_FOR_GOOD", "the program said that a retry is no use (exit 78)".into()),
-            EndReason::OverMaxDuration => fail("MAX_DURATION", "the program ran for its longest allowed duration".into()),
+            EndReason::FailedForGood => {
+                fail("FAILED_FOR_GOOD", "the program said that a retry is no use (exit 78)".into())
+            }
+            EndReason::OverMaxDuration => {
+                fail("MAX_DURATION", "the program ran for its longest allowed duration".into())
+            }
             EndReason::NoValidCheckpoint => {
                 fail("NO_VALID_CHECKPOINT", "no committed checkpoint could be verified; retry to start afresh".into())
             }
@@ -109,7 +113,10 @@ impl Scheduler {
 
     fn after_failure(&mut self, job: &Job, exit_code: i32) -> Next {
         if job.spec.retry.exit_codes.contains(&exit_code) {
-            let reason = Reason::new("RETRIED_EXIT", format!("the program ended with {exit_code}, which its retry rule restarts"));
+            let reason = Reason::new(
+                "RETRIED_EXIT",
+                format!("the program ended with {exit_code}, which its retry rule restarts"),
+            );
             return Next::Again(StartReason::Failed, Some(reason), self.backoff(1));
         }
         let used = job.retries.user_failures + 1;

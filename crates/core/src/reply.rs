@@ -15,9 +15,14 @@ pub enum Reply {
     Submitted(Vec<Result<Submitted, Refused>>),
     /// The job as it stands after a cancel or a retry.
     Job(Box<Job>),
-    Observed { accepted: u32, rejected: Vec<(u32, PriceFault)> },
+    Observed {
+        accepted: u32,
+        rejected: Vec<(u32, PriceFault)>,
+    },
     Assigned(Box<Assignment>),
-    Renewed { directive: Directive },
+    Renewed {
+        directive: Directive,
+    },
     Committed(CommitVerdict),
     /// The checkpoint to try instead of a damaged one.
     TryInstead(Option<CheckpointRef>),

@@ -314,15 +314,12 @@ impl Scheduler {
         }
         for checkpoint in self.tables.checkpoints.values() {
             if checkpoint.state == leeway_model::checkpoint::CheckpointState::Expired {
-                actions.push(Action::DeleteCheckpoint {
-                    job: checkpoint.job,
-                    checkpoint: checkpoint.reference.clone(),
-                });
+                actions
+                    .push(Action::DeleteCheckpoint { job: checkpoint.job, checkpoint: checkpoint.reference.clone() });
             }
         }
         actions
     }
-
 }
 
 /// How often finished jobs are looked through.

@@ -80,8 +80,7 @@ impl<S: Store, T> Engine<S, T> {
         let now = now.max(last);
         let scheduler = Scheduler::restore(config, policies, now, rows)?;
         let actions = scheduler.unfinished_actions();
-        let engine =
-            Self { scheduler, store, staged: Vec::new(), index: head.index, unflushed: 0, now, failed: false };
+        let engine = Self { scheduler, store, staged: Vec::new(), index: head.index, unflushed: 0, now, failed: false };
         Ok((engine, actions))
     }
 

@@ -81,7 +81,7 @@ impl FromStr for JobId {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let id = text.strip_prefix("j-").and_then(number).map(JobId);
-        id.ok_or_else(|| IdError { text: text.chars().take(64).collect(), kind: "job", example: "j-42" })
+        id.ok_or_else(|| IdError { text: crate::name::escape(text), kind: "job", example: "j-42" })
     }
 }
 
@@ -93,7 +93,7 @@ impl FromStr for RunId {
             let (job, epoch) = text.strip_prefix("j-")?.split_once("-r")?;
             Some(RunId { job: JobId(number(job)?), epoch: number(epoch)? })
         };
-        parse().ok_or_else(|| IdError { text: text.chars().take(64).collect(), kind: "run", example: "j-42-r3" })
+        parse().ok_or_else(|| IdError { text: crate::name::escape(text), kind: "run", example: "j-42-r3" })
     }
 }
 

@@ -136,7 +136,9 @@ impl Scheduler {
         let job = id.job;
         let known = self.tables.checkpoints.get(&(job, damaged)).map(|row| row.state);
         match known {
-            None => return Reply::Refused(Refused::not_found("checkpoint", format!("{}-{}", damaged.epoch, damaged.seq))),
+            None => {
+                return Reply::Refused(Refused::not_found("checkpoint", format!("{}-{}", damaged.epoch, damaged.seq)));
+            }
             Some(CheckpointState::Good) => {
                 if let Some(row) = self.tables.checkpoints.change(&(job, damaged)) {
                     row.state = CheckpointState::Quarantined;
@@ -150,7 +152,8 @@ impl Scheduler {
         if let Some(row) = self.tables.runs.change(&id) {
             row.restored_from = next.clone();
         }
-        let restart = self.job(job).and_then(|job| job.spec.checkpoint.as_ref()).is_some_and(|policy| policy.restart_without);
+        let restart =
+            self.job(job).and_then(|job| job.spec.checkpoint.as_ref()).is_some_and(|policy| policy.restart_without);
         if next.is_none() && !restart {
             self.order_stop(id, EndReason::NoValidCheckpoint);
             return Reply::Refused(Refused::new(
@@ -205,6 +208,9 @@ fn conflict(checkpoint: CheckpointId) -> Reply {
     Reply::Refused(Refused::new(
         RefusedKind::Precondition,
         "CHECKPOINT_CONFLICT",
-        format!("checkpoint {}-{} is not newer than what is committed, or has other content", checkpoint.epoch, checkpoint.seq),
+        format!(
+            "checkpoint {}-{} is not newer than what is committed, or has other content",
+            checkpoint.epoch, checkpoint.seq
+        ),
     ))
 }

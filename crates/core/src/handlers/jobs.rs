@@ -91,9 +91,10 @@ impl Scheduler {
                 }
             } else {
                 let position = graph[component[0]];
-                let broken = jobs[position].after.iter().find(|&&other| {
-                    refused.get(other as usize).is_some_and(Option::is_some)
-                });
+                let broken = jobs[position]
+                    .after
+                    .iter()
+                    .find(|&&other| refused.get(other as usize).is_some_and(Option::is_some));
                 if let (Some(&other), None) = (broken, &refused[position]) {
                     refused[position] = Some(Refused::new(
                         RefusedKind::Precondition,
@@ -137,7 +138,9 @@ impl Scheduler {
         }
         for other in &spec.depends_on {
             match self.job(*other).map(|job| job.state) {
-                None => return invalid("UNKNOWN_DEPENDENCY", format!("depends_on names {other}, which does not exist")),
+                None => {
+                    return invalid("UNKNOWN_DEPENDENCY", format!("depends_on names {other}, which does not exist"));
+                }
                 Some(state @ (JobState::Failed | JobState::Cancelled)) => {
                     return refused("DEPENDENCY_FAILED", format!("depends_on names {other}, which has {state}"));
                 }
@@ -190,7 +193,11 @@ impl Scheduler {
             self.dependents.entry(*other).or_default().insert(id);
         }
         let names: Vec<String> = open.iter().take(8).map(JobId::to_string).collect();
-        self.set_state(id, JobState::Waiting, Some(Reason::new("DEPENDENCY", format!("waits for {}", names.join(", ")))));
+        self.set_state(
+            id,
+            JobState::Waiting,
+            Some(Reason::new("DEPENDENCY", format!("waits for {}", names.join(", ")))),
+        );
     }
 
     /// Puts a job in line for a place, not before `at`.
@@ -298,7 +305,9 @@ impl Scheduler {
             .depends_on
             .iter()
             .copied()
-            .filter(|other| self.job(*other).is_some_and(|job| matches!(job.state, JobState::Failed | JobState::Cancelled)))
+            .filter(|other| {
+                self.job(*other).is_some_and(|job| matches!(job.state, JobState::Failed | JobState::Cancelled))
+            })
             .collect();
         if let Some(other) = unmet.first() {
             return Reply::Refused(Refused::new(

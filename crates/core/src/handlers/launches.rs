@@ -219,7 +219,8 @@ impl Scheduler {
         let launch = self.config.launch;
         let now = self.now;
         let last = self.fleet.slot(offer).offer.cooldown;
-        let recent = self.fleet.slot(offer).offer.cooling_until.is_some_and(|until| now.since(until) < launch.cooldown_max);
+        let recent =
+            self.fleet.slot(offer).offer.cooling_until.is_some_and(|until| now.since(until) < launch.cooldown_max);
         let doubled = if recent && !last.is_zero() { last.saturating_mul(2) } else { launch.cooldown };
         let next = length.unwrap_or(doubled.min(launch.cooldown_max));
         let until = now.after(next);
@@ -377,7 +378,8 @@ impl Scheduler {
     /// Whether the job still follows this run.
     pub(crate) fn is_bound(&self, run: &Run) -> bool {
         self.job(run.id.job).is_some_and(|job| {
-            job.epoch == run.id.epoch && matches!(job.state, JobState::Starting | JobState::Running | JobState::Cancelling)
+            job.epoch == run.id.epoch
+                && matches!(job.state, JobState::Starting | JobState::Running | JobState::Cancelling)
         })
     }
 

@@ -118,7 +118,10 @@ impl Scheduler {
     ) -> Result<(), leeway_model::budget::Refusal> {
         let Some(job) = self.job(id) else { return Ok(()) };
         let Some(cap) = job.spec.money.max_cost else { return Ok(()) };
-        let held = self.runs_of(id).filter(|run| !run.state.is_over()).filter_map(|run| self.tables.holds.get(&HoldId(run.id)));
+        let held = self
+            .runs_of(id)
+            .filter(|run| !run.state.is_over())
+            .filter_map(|run| self.tables.holds.get(&HoldId(run.id)));
         let held = held.filter(|hold| hold.open).fold(Micros::ZERO, |sum, hold| sum.saturating_add(hold.remainder()));
         let posted = job.posted.total();
         if posted.saturating_add(held).saturating_add(amount) > cap {

@@ -1,7 +1,7 @@
 //! One file a subject; each holds the `on_*` functions of its events.
 
-pub mod budgets;
 mod agents;
+pub mod budgets;
 mod checkpoints;
 mod clusters;
 mod drain;

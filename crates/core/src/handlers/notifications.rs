@@ -53,14 +53,8 @@ impl Scheduler {
         }
         self.tables.meta.deliveries += 1;
         let id = OutboxId(self.tables.meta.deliveries);
-        let delivery = Delivery {
-            endpoint,
-            notification,
-            attempts: 0,
-            next_attempt: self.now,
-            last_error: None,
-            failed: false,
-        };
+        let delivery =
+            Delivery { endpoint, notification, attempts: 0, next_attempt: self.now, last_error: None, failed: false };
         self.tables.deliveries.insert(id, delivery);
         self.attempt(id);
     }

@@ -1,10 +1,10 @@
 //! Hard constraints: whether an offer may take a job at all, and whether it can now.
 
+use leeway_model::Timestamp;
 use leeway_model::decision::{Rejection, Rule};
 use leeway_model::job::JobSpec;
 use leeway_model::market::Source;
 use leeway_model::resources::{MachineShape, ResourceRequest};
-use leeway_model::Timestamp;
 
 use super::fleet::{Fleet, OfferId, Slot};
 use crate::config::Config;

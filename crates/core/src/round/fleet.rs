@@ -127,8 +127,7 @@ impl Fleet {
                 (CapacityType::Reserved, machines.reserved),
             ];
             for (capacity, rate) in declared {
-                let key =
-                    OfferKey { cluster: spec.name.clone(), shape: machines.shape.name.clone(), capacity };
+                let key = OfferKey { cluster: spec.name.clone(), shape: machines.shape.name.clone(), capacity };
                 // Spot capacity without a declared price exists all the same where the shape has a reference price:
                 // a market feed will tell. Other kinds exist only when they are declared.
                 let known = self.find(&key);
@@ -142,17 +141,12 @@ impl Fleet {
                 slot.zone = spec.zone.clone();
                 slot.on_demand = machines.on_demand;
                 slot.ready = ready;
-                let from_market =
-                    slot.offer.price.as_ref().is_some_and(|p| p.source != Source::Declared);
+                let from_market = slot.offer.price.as_ref().is_some_and(|p| p.source != Source::Declared);
                 if let Some(rate) = rate
                     && !from_market
                 {
-                    slot.offer.price = Some(Price {
-                        rate,
-                        currency,
-                        observed: Timestamp::ZERO,
-                        source: Source::Declared,
-                    });
+                    slot.offer.price =
+                        Some(Price { rate, currency, observed: Timestamp::ZERO, source: Source::Declared });
                     self.changed.insert(key);
                 }
                 self.relist(id);

@@ -121,8 +121,8 @@ impl Scheduler {
         let id = RunId { job: job.id, epoch: job.epoch + 1 };
         let slot = self.fleet.slot(place.offer);
         let price = slot.offer.price.clone().expect("a place has a price: the filter saw to it");
-        let interval = score::saving(&self.config, &job.spec, slot)
-            .map(|saving| score::checkpoint_interval(&job.spec, saving));
+        let interval =
+            score::saving(&self.config, &job.spec, slot).map(|saving| score::checkpoint_interval(&job.spec, saving));
         let nodes = job.spec.nodes;
         let run = Run {
             id,

@@ -143,7 +143,11 @@ impl Queue {
 
     pub fn scope(&self, id: ShapeId) -> Scope {
         let shape = self.get(id);
-        if shape.woken_by.is_empty() { Scope::Everywhere(shape.groups.clone()) } else { Scope::Only(shape.woken_by.clone()) }
+        if shape.woken_by.is_empty() {
+            Scope::Everywhere(shape.groups.clone())
+        } else {
+            Scope::Only(shape.woken_by.clone())
+        }
     }
 
     fn get(&self, id: ShapeId) -> &Shape {
@@ -230,7 +234,13 @@ impl Queue {
         for group in &groups {
             self.by_group.entry(*group).or_default().push(id);
         }
-        self.shapes.push(Shape { key: key.clone(), queue: BTreeSet::new(), blocked: None, woken_by: Vec::new(), groups });
+        self.shapes.push(Shape {
+            key: key.clone(),
+            queue: BTreeSet::new(),
+            blocked: None,
+            woken_by: Vec::new(),
+            groups,
+        });
         self.shape_of.insert(key, id);
         self.known_groups = fleet.groups().count();
         id

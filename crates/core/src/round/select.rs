@@ -52,9 +52,8 @@ impl Search {
     }
 
     fn keep(&mut self, place: Place) {
-        let before = |other: &Place| {
-            (other.ranked.rank, &other.ranked.offer) < (place.ranked.rank, &place.ranked.offer)
-        };
+        let before =
+            |other: &Place| (other.ranked.rank, &other.ranked.offer) < (place.ranked.rank, &place.ranked.offer);
         let position = self.places.iter().position(|other| !before(other)).unwrap_or(self.places.len());
         if position < KEEP {
             self.places.insert(position, place);

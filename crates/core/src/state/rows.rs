@@ -58,7 +58,8 @@ impl Tables {
                 }
                 TableId::Delivery => {
                     let row: Delivery = source.decode()?;
-                    let id = key.try_into().map(u64::from_be_bytes).map_err(|_| "its key is not a number".to_owned())?;
+                    let id =
+                        key.try_into().map(u64::from_be_bytes).map_err(|_| "its key is not a number".to_owned())?;
                     self.deliveries.load(leeway_model::OutboxId(id), row);
                 }
                 TableId::Endpoint => {
