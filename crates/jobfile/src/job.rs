@@ -116,6 +116,12 @@ fn assemble(fields: &mut Fields<'_>, name: Option<Text>, context: &Context, repo
              add 'checkpoint', or forbid spot with spot_policy: on-demand",
         );
     }
+    if [&setup, &run].into_iter().flatten().any(|script| script.contains("SKYPILOT_")) {
+        report.note(
+            "the commands use variables that begin with SKYPILOT_, which Leeway does not set; use LEEWAY_RANK, \
+             LEEWAY_WORLD_SIZE, LEEWAY_NODES and LEEWAY_JOB_ID",
+        );
+    }
     let spec = JobSpec {
         name: name?,
         owner: owner.unwrap_or_else(|| Some(context.owner.clone()))?,

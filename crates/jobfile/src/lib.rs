@@ -190,15 +190,19 @@ pub fn parse(text: &str, context: &Context) -> Result<Vec<JobFile>, Errors> {
     report.finish(jobs)
 }
 
+const HEADER: Level =
+    Level { name: "the header of a pipeline", known: &["name", "execution"], refused: refused::HEADER };
+
 /// A first document that only names the pipeline whose jobs follow.
 fn is_header(documents: &[Node<'_>]) -> bool {
     let [Node { value: Value::Map(entries), .. }, _, ..] = documents else { return false };
-    let names = |entry: &yaml::Entry<'_>| matches!(&*entry.key, "name" | "execution");
-    entries.iter().all(names) && entries.iter().any(|entry| entry.key == "name")
+    let of_header = |entry: &yaml::Entry<'_>| {
+        HEADER.known.contains(&&*entry.key) || HEADER.refused.iter().any(|refused| refused.name == entry.key)
+    };
+    entries.iter().all(of_header) && entries.iter().any(|entry| entry.key == "name")
 }
 
 fn pipeline_name(header: Node<'_>, report: &mut Report) -> Option<String> {
-    const HEADER: Level = Level { name: "the header of a pipeline", known: &["name", "execution"], refused: &[] };
     let field = Field { path: "header".to_owned(), key_at: header.at, node: header };
     let mut fields = fields::Fields::open(field, &HEADER, report)?;
     if let Some(field) = fields.take("execution")

@@ -70,6 +70,16 @@ pub(crate) const RESOURCES: &[Refused] = &[
     refused("_no_missing_accel_warnings", "it is written by SkyPilot for its own server", "submit the original file"),
 ];
 
+/// Job groups run together and end together; a pipeline does not.
+pub(crate) const HEADER: &[Refused] = &[
+    refused(
+        "primary_tasks",
+        "Leeway has no job groups",
+        "submit the jobs one by one, or make one job of several nodes",
+    ),
+    refused("termination_delay", "Leeway has no job groups", "remove it"),
+];
+
 /// What an entry of `any_of` or `ordered` cannot say because it is said once for the whole job.
 pub(crate) const ALTERNATIVE: &[Refused] = &[
     refused("labels", "labels are of the whole job", "write them in resources.labels"),

@@ -123,7 +123,8 @@ fn refuse(error: &serde_saphyr::Error, report: &mut Report) {
     let message = original.to_string().to_lowercase();
     // The place is told in its own fields.
     let message = message.split(" at line ").next().unwrap_or_default().trim_end_matches([':', ' ']);
-    let message: String = message.chars().flat_map(char::escape_debug).collect();
+    let escaped = |c: char| if matches!(c, '\'' | '"') { c.to_string() } else { c.escape_debug().to_string() };
+    let message: String = message.chars().map(escaped).collect();
     if limit {
         let fix = format!(
             "a job file may hold {MAX_DOCUMENTS} documents, nest {MAX_DEPTH} levels deep and repeat {MAX_ALIASED} values \

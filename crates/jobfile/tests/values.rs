@@ -24,6 +24,7 @@ fn accelerators_are_taken_in_all_four_forms() {
         ("[A100:8]", "A100:8", false),
         ("{A100:1, V100:2}", "A100:1 V100:2", false),
         ("{A100: 1, V100: 2}", "A100:1 V100:2", false),
+        ("{'A100-40GB:1', 'T4:1', 'T4:4'}", "A100:1 T4:1 T4:4", false),
         ("tpu-v5p-8", "tpu-v5p-8:1", false),
     ] {
         assert_eq!(read(text), (accelerators.to_owned(), ordered), "{text}");
@@ -479,6 +480,22 @@ fn a_single_document_is_no_pipeline_and_a_header_is_no_job() {
         (parallel.as_slice()[0].code, parallel.as_slice()[0].path.as_str()),
         (Code::NotSupported, "header.execution")
     );
+}
+
+#[test]
+fn a_group_of_jobs_is_no_pipeline() {
+    let group =
+        errors("name: g\nexecution: parallel\nprimary_tasks: [a]\n---\nname: a\nrun: x\n---\nname: b\nrun: x\n");
+    let paths: Vec<_> = group.iter().map(|error| (error.code, error.path.as_str())).collect();
+    let not = Code::NotSupported;
+    assert_eq!(paths, [(not, "header.execution"), (not, "header.primary_tasks")], "{group}");
+}
+
+#[test]
+fn variables_that_only_skypilot_sets_are_noted() {
+    let told = |run: &str| one(&format!("run: {run}\nspot_policy: on-demand\n")).notes;
+    assert!(told("'torchrun --nnodes=$SKYPILOT_NUM_NODES'")[0].contains("LEEWAY_WORLD_SIZE"));
+    assert!(told("'torchrun --nnodes=$LEEWAY_WORLD_SIZE'").is_empty());
 }
 
 #[test]
