@@ -1,1 +1,11 @@
-//! leeway-drivers
+//! Drivers: how machines are asked for, listed and ended, one driver a kind of cluster.
+//!
+//! The scheduler orders and judges; a driver only carries out and reports what it sees. Vendor errors become classes
+//! here, and no caller ever decides by a vendor's code. [`local`] runs on this host; a later driver adds a file beside
+//! it and passes [`conformance`].
+
+mod contract;
+
+pub use contract::{
+    ClusterDriver, DriverError, DriverErrorClass, Instance, InstanceState, Launch, LaunchError, Observation, Token,
+};

@@ -1,0 +1,176 @@
+//! What every driver promises.
+//!
+//! A run's id is the only idempotency token: it is written on everything a driver makes, and found again there. A
+//! driver holds no state of its own that its cluster does not hold, so it may be dropped and made anew at any moment.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use leeway_model::cluster::ClusterSpec;
+use leeway_model::market::OfferKey;
+use leeway_model::resources::MachineShape;
+use leeway_model::run::LaunchErrorClass;
+use leeway_model::{InstallationId, Millis, Name, RunId};
+
+/// What proves an agent to be the one that a launch started; shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(Box<[u8]>);
+
+impl Token {
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<secret>")
+    }
+}
+
+/// Everything a driver needs to bring up the machines of a run, with an agent on each.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub run: RunId,
+    pub cluster: ClusterSpec,
+    pub offer: OfferKey,
+    pub shape: MachineShape,
+    /// Machines, at least 1; all of them or none.
+    pub nodes: u32,
+    /// gRPC URL at which the agents reach the server.
+    pub server: String,
+    /// One a rank. The same run must always be given the same tokens: derive them from the run and a key, since a
+    /// second launch adopts agents that already hold theirs.
+    pub tokens: Vec<Token>,
+    pub installation: InstallationId,
+    /// Time from now within which all machines must be up.
+    pub deadline: Millis,
+}
+
+/// A launch had no effect that lasts: whatever was made for it is gone or is being ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot launch ({}): {message}", class.as_str())]
+pub struct LaunchError {
+    pub class: LaunchErrorClass,
+    pub message: String,
+}
+
+impl LaunchError {
+    pub fn new(class: LaunchErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+}
+
+/// What a driver sees of the machines that are ours in one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observation {
+    /// Ordered by run and rank.
+    pub instances: Vec<Instance>,
+    /// Nothing of ours can be missing from `instances`. `false` never proves the absence of anything.
+    pub complete: bool,
+}
+
+impl Observation {
+    /// Whether this proves that no machine of a run is left.
+    pub fn proves_gone(&self, run: RunId) -> bool {
+        self.complete && self.of(run).all(|instance| instance.state == InstanceState::Gone)
+    }
+
+    pub fn of(&self, run: RunId) -> impl Iterator<Item = &Instance> {
+        self.instances.iter().filter(move |instance| instance.run == run)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    pub run: RunId,
+    pub rank: u32,
+    /// The provider's own name for it.
+    pub id: Box<str>,
+    pub state: InstanceState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstanceState {
+    /// Being made, or up.
+    Running,
+    /// Asked to end and not yet proven gone; it still costs.
+    Stopping,
+    /// Proven gone. It may be listed for a while, or not at all.
+    Gone,
+    /// The provider said something that we do not know: no proof of anything, and no reason to end it.
+    Unknown,
+}
+
+/// A call that is not a launch failed; it may have had its effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the driver failed ({}): {message}", class.as_str())]
+pub struct DriverError {
+    pub class: DriverErrorClass,
+    pub message: String,
+}
+
+impl DriverError {
+    pub fn new(class: DriverErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverErrorClass {
+    /// The cluster does not answer; try again.
+    Unreachable,
+    Throttled,
+    /// Credentials are missing, expired or not allowed.
+    Denied,
+    /// An answer that makes no sense to us.
+    Invalid,
+}
+
+impl DriverErrorClass {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Throttled => "throttled",
+            Self::Denied => "denied",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// One kind of cluster. Calls for different runs may overlap; calls for one run may too, and the driver orders them.
+///
+/// *Cancellation*: dropping the future of any call leaves a state from which the same call, repeated, goes on.
+#[async_trait]
+pub trait ClusterDriver: Send + Sync + fmt::Debug {
+    /// Brings up all machines of a run and returns their ids in rank order.
+    ///
+    /// *Idempotency*: the run's id is the token. A second launch of a run adopts what the first one made and never makes
+    /// more; when machines of it have already ended, it ends the rest and fails with `Transient`. After a `stop` of a
+    /// run, or after a launch of it failed, no launch of it ever makes a machine.
+    ///
+    /// *All or nothing*: when not all machines are up by the deadline, those that are up are ended and it fails.
+    ///
+    /// *Durability*: once it returns `Ok`, the machines outlive this process. A launch whose answer is lost is found by
+    /// `observe`.
+    async fn launch(&self, launch: &Launch) -> Result<Vec<Box<str>>, LaunchError>;
+
+    /// Lists what is ours in a cluster: every machine that bears our mark and no other one. A cluster in which nothing
+    /// was ever launched is an empty, complete observation.
+    ///
+    /// A driver may put right what it finds on the way, such as a program whose agent has died; it never ends a machine
+    /// that could still be in good order.
+    async fn observe(&self, cluster: &Name) -> Result<Observation, DriverError>;
+
+    /// Has the machines of a run end: agents are asked, and killed after `grace`. Returns without waiting for the end,
+    /// which only `observe` proves.
+    ///
+    /// *Idempotency*: any number of calls end the run once, at the earliest moment any of them allowed. Stopping what
+    /// does not exist, or has ended, is success. It holds across restarts of this process: what a stop left undone is
+    /// finished by the next `observe` or `stop`.
+    async fn stop(&self, cluster: &Name, run: RunId, grace: Millis) -> Result<(), DriverError>;
+}
