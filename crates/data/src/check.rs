@@ -79,12 +79,13 @@ impl Repository {
             let at = job.shard(reference.id, rank);
             let manifest = self.committed_manifest(job, reference, rank).await?;
             self.check_sizes(&at, &manifest).await?;
-            if deep {
-                let hashes = stream::iter(&manifest.files).map(|file| self.check_bytes(at.data(&file.path), file));
-                hashes.buffer_unordered(FILES_AT_ONCE).try_collect::<()>().await?;
-            }
             verified.size = verified.size.saturating_add(manifest.size());
             verified.files += manifest.files.len();
+            if deep {
+                let hash = |file: FileEntry| self.check_bytes(at.data(&file.path), file);
+                let hashes = stream::iter(manifest.files).map(hash);
+                hashes.buffer_unordered(FILES_AT_ONCE).try_collect::<()>().await?;
+            }
         }
         Ok(verified)
     }
@@ -95,28 +96,31 @@ impl Repository {
         let listed: HashMap<Path, u64> =
             self.list(&at.data_dir()).await?.into_iter().map(|found| (found.location, found.size)).collect();
         let listed = &listed;
-        let lookups = stream::iter(&manifest.files).map(|file| async move {
-            let object = at.data(&file.path);
-            let size = match listed.get(&object) {
-                Some(&size) if size == file.size => Some(size),
-                _ => self.size_of(&object).await?,
-            };
-            if size == Some(file.size) { Ok(()) } else { Err(Damage::size(&object, file.size, size).into()) }
-        });
+        let look = |file: &FileEntry| {
+            let (object, expected) = (at.data(&file.path), file.size);
+            async move {
+                let size = match listed.get(&object) {
+                    Some(&size) if size == expected => Some(size),
+                    _ => self.size_of(&object).await?,
+                };
+                if size == Some(expected) { Ok(()) } else { Err(Damage::size(&object, expected, size).into()) }
+            }
+        };
+        let lookups = stream::iter(manifest.files.iter().map(look));
         lookups.buffer_unordered(LOOKUPS_AT_ONCE).try_collect().await
     }
 
-    async fn check_bytes(&self, object: Path, file: &FileEntry) -> Result<(), RestoreError> {
-        let hasher = FileHasher::new(file.chunk);
+    async fn check_bytes(&self, object: Path, file: FileEntry) -> Result<(), RestoreError> {
+        let (hasher, name) = (FileHasher::new(file.chunk), object.as_ref());
         let update = |mut hasher: FileHasher, piece: bytes::Bytes| async move {
             let hashed = blocking(move || {
                 hasher.update(&piece);
                 hasher
             });
-            hashed.await.map_err(|source| RestoreError::Local { path: "".into(), source })
+            hashed.await.map_err(|source| RestoreError::Local { path: name.into(), source })
         };
         let hasher = self.read(&object, file.size, hasher, update).await?;
-        compare(&object, file, hasher).map_err(RestoreError::from)
+        compare(&object, &file, hasher).map_err(RestoreError::from)
     }
 
     /// Hands the bytes of an object, in order and in bounded pieces, to `each`. An object of another size is damage.

@@ -139,4 +139,16 @@ mod tests {
             assert_eq!(class.retryable(), class == Class::Unavailable);
         }
     }
+
+    #[tokio::test]
+    async fn the_system_error_below_a_folder_store_decides_its_class() {
+        use object_store::{ObjectStoreExt, local::LocalFileSystem};
+        let dir = tempfile::tempdir().unwrap();
+        let store = LocalFileSystem::new_with_prefix(dir.path()).unwrap();
+        let name = Path::from("x".repeat(300));
+        let long = store.put(&name, "bytes".into()).await.unwrap_err();
+        assert_eq!(Class::of(&long), Class::Unsupported, "{long:?}");
+        let absent = store.get(&Path::from("absent")).await.unwrap_err();
+        assert_eq!(Class::of(&absent), Class::Missing, "{absent:?}");
+    }
 }

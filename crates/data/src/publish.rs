@@ -45,7 +45,7 @@ pub struct Published {
     pub files: usize,
 }
 
-/// Why a directory was not published. There is then no manifest that could be committed.
+/// Why a directory was not published. No digest is known then, so nothing can be committed.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     #[error(transparent)]
@@ -62,6 +62,7 @@ pub enum PublishError {
     Changed { path: String },
     #[error("'{object}' already exists with other contents; publish under the next sequence number")]
     Conflict { object: String },
+    /// The store does not hold what it acknowledged. Publish again under the next sequence number.
     #[error(transparent)]
     Damaged(#[from] Damage),
     #[error(transparent)]
@@ -174,14 +175,16 @@ impl Repository {
         found: &[Found],
         progress: &Progress<F>,
     ) -> Result<Vec<FileEntry>, PublishError> {
-        let uploads = stream::iter(found).map(|file| self.upload(at.data(&file.path), file, progress));
+        let upload = |file: Found| self.upload(at.data(&file.path), file, progress);
+        // Owned items: with borrowed ones the future could not be handed to another thread.
+        let uploads = stream::iter(found.to_vec()).map(upload);
         uploads.buffer_unordered(FILES_AT_ONCE).try_collect().await
     }
 
     async fn upload<F: FnMut(Bytes) + Send>(
         &self,
         object: Path,
-        file: &Found,
+        file: Found,
         progress: &Progress<F>,
     ) -> Result<FileEntry, PublishError> {
         // The furthest byte already reported: a second try does not report it again.
@@ -191,7 +194,7 @@ impl Repository {
             progress.report(upto.saturating_sub(before));
         };
         let attempt = || async {
-            let reader = Reader::open(file).await?;
+            let reader = Reader::open(&file).await?;
             if file.size <= PART {
                 self.put_whole(&object, reader, &stored).await
             } else {
@@ -203,7 +206,7 @@ impl Repository {
         if size != Some(file.size) {
             return Err(Damage::size(&object, file.size, size).into());
         }
-        Ok(FileEntry::new(file.path.clone(), hasher.finish()))
+        Ok(FileEntry::new(file.path, hasher.finish()))
     }
 
     async fn put_whole(
@@ -350,7 +353,7 @@ async fn hash_all(found: &[Found]) -> Result<Vec<FileEntry>, PublishError> {
             }
         }
     };
-    stream::iter(found).map(hash).buffer_unordered(FILES_AT_ONCE).try_collect().await
+    stream::iter(found.iter().map(hash)).buffer_unordered(FILES_AT_ONCE).try_collect().await
 }
 
 struct Progress<F>(Mutex<F>);

@@ -111,15 +111,16 @@ impl Repository {
         let staging = blocking(move || Staging::new(target, &directories)).await.map_err(local)??;
 
         let tree = &staging.tree;
-        let downloads =
-            stream::iter(&manifest.files).map(|file| self.download(at.data(&file.path), file, tree.join(&file.path)));
+        let restored = Restored { step: manifest.step, size: manifest.size() };
+        let download = |file: FileEntry| self.download(at.data(&file.path), tree.join(&file.path), file);
+        let downloads = stream::iter(manifest.files).map(download);
         downloads.buffer_unordered(FILES_AT_ONCE).try_collect::<()>().await?;
 
         blocking(move || staging.publish()).await.map_err(local)??;
-        Ok(Restored { step: manifest.step, size: manifest.size() })
+        Ok(restored)
     }
 
-    async fn download(&self, object: Path, file: &FileEntry, to: PathBuf) -> Result<(), RestoreError> {
+    async fn download(&self, object: Path, to: PathBuf, file: FileEntry) -> Result<(), RestoreError> {
         let local = |source| RestoreError::Local { path: to.clone(), source };
         let create = to.clone();
         let opened = blocking(move || OpenOptions::new().write(true).create_new(true).open(create)).await;
@@ -133,7 +134,7 @@ impl Repository {
             async move { written.await.and_then(|written| written).map_err(local) }
         };
         let (out, hasher) = self.read(&object, file.size, (out, FileHasher::new(file.chunk)), write).await?;
-        compare(&object, file, hasher)?;
+        compare(&object, &file, hasher)?;
         blocking(move || out.sync_all()).await.and_then(|synced| synced).map_err(local)
     }
 

@@ -318,24 +318,41 @@ async fn a_large_file_is_streamed_through_a_folder() {
     let dir = fixture.local.path().join("saved");
     fs::create_dir(&dir).unwrap();
     let file = fs::File::create(dir.join("model.bin")).unwrap();
-    let size = 200_u64 << 20;
+    // Past the end of the first 64 MiB chunk, and small enough for an unoptimised hash.
+    let size = 72_u64 << 20;
     file.set_len(size).unwrap();
-    for (at, byte) in [(0, b'a'), (64 << 20, b'b'), (size - 1, b'z')] {
+    for (at, byte) in [(0, b'a'), ((64 << 20) - 1, b'b'), (size - 1, b'z')] {
         std::os::unix::fs::FileExt::write_all_at(&file, &[byte], at).unwrap();
     }
     let published = fixture.repository.publish(&shard(1, 1), 5, 1, &dir, |_| {}).await.unwrap();
     assert_eq!((published.size.get(), published.files), (size, 1));
     let parts = fixture.faults.calls().iter().filter(|(op, _)| *op == Op::Part).count();
-    assert_eq!(parts, 25, "in parts of 8 MiB");
+    assert_eq!(parts, 9, "in parts of 8 MiB");
     let checkpoint = reference(id(1, 1), &[published]);
     let dest = fixture.local.path().join("restored");
     let restored = fixture.repository.restore(&job(), &checkpoint, 0, &dest).await.unwrap();
     assert_eq!((restored.step, restored.size.get()), (5, size));
     let back = fs::File::open(dest.join("model.bin")).unwrap();
     assert_eq!(back.metadata().unwrap().len(), size);
-    for (at, byte) in [(0, b'a'), (1, 0), (64 << 20, b'b'), (size - 1, b'z')] {
+    for (at, byte) in [(0, b'a'), (1, 0), ((64 << 20) - 1, b'b'), (size - 1, b'z')] {
         let mut found = [9];
         std::os::unix::fs::FileExt::read_exact_at(&back, &mut found, at).unwrap();
         assert_eq!(found, [byte]);
     }
+}
+
+#[test]
+fn work_can_be_handed_to_another_thread() {
+    fn check<T: Send>(_: &T) {}
+    let fixture = Fixture::new();
+    let (at, job, dir) = (shard(1, 1), job(), std::path::Path::new("/absent"));
+    let (checkpoint, committed) = (reference(id(1, 1), &[]), Default::default());
+    check(&fixture.repository.publish(&at, 1, 1, dir, |_| {}));
+    check(&fixture.repository.restore(&job, &checkpoint, 0, dir));
+    check(&fixture.repository.verify(&job, &checkpoint, true));
+    check(&fixture.repository.delete(&job, id(1, 1)));
+    let begun_before = Timestamp::ZERO;
+    let which = leeway_data::Uncommitted { committed: &committed, epochs_below: 1, begun_before };
+    check(&fixture.repository.collect_uncommitted(&job, which));
+    check(&fixture.repository.list_pending(&job));
 }
