@@ -163,7 +163,7 @@ impl Rule {
             Self::BadRegion => "not a region; use lower-case letters, digits and '-'",
             Self::BadName => "a machine's name needs a letter or digit",
             Self::BadTime => "not an instant; write it as 2026-03-14T15:09:26Z",
-            Self::BadText => "not UTF-8, or too long",
+            Self::BadText => "not UTF-8, too long, or with a control character in it",
             Self::WrongWidth => "the record has another number of values than the header",
             Self::Superseded => "another row of the same offer is newer, or of the same time and dearer",
         }

@@ -225,9 +225,10 @@ fn c_09_an_empty_catalog_is_a_result_with_a_note() {
 fn text_that_is_not_utf_8_spoils_its_row_only() {
     let mut bytes = format!("{SKYPILOT_HEADER}p3.2xlarge,V100,1,8,61,,3.06,,us-east-1,\n").into_bytes();
     bytes.extend_from_slice(b"p3\xff,V100,1,8,61,,3.06,,us-east-1,\n");
+    bytes.extend_from_slice(b"p3\0x,V100,1,8,61,,3.06,,us-east-1,\n");
     let catalog = catalog::read(&bytes[..], &options()).unwrap();
     assert_eq!(catalog.rows.len(), 1);
-    assert_eq!(faults(&catalog), [(3, "InstanceType", "BAD_TEXT")]);
+    assert_eq!(faults(&catalog), [(3, "InstanceType", "BAD_TEXT"), (4, "InstanceType", "BAD_TEXT")]);
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn every_row_of_a_large_catalog_is_accounted_for() {
     assert_eq!(catalog.rows.len(), 40_000);
 }
 
-/// Run with `cargo test --release -p leeway-market -- --ignored` for a figure.
+/// Run with `cargo test --release -p leeway-market -- --ignored --nocapture` on an idle machine for a figure.
 #[test]
 #[ignore = "a measurement; needs a release build"]
 fn a_million_rows_take_under_three_seconds() {

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::guard::{BadLine, Guard};
 use super::layout::{Columns, Layout};
 use super::row::{Found, Record};
-use super::settle::{self, Draft};
+use super::settle::Drafts;
 use super::{Catalog, Error, Options, Rule};
 
 /// Most records of one file, so that a wrong file cannot fill the memory.
@@ -25,7 +25,7 @@ pub fn read(input: impl Read, options: &Options) -> Result<Catalog, Error> {
     let columns = header(&values)?;
     check_provider(&columns, options)?;
     catalog.layout = Some(columns.layout);
-    let mut drafts = Vec::new();
+    let mut drafts = Drafts::default();
     while reader.read_byte_record(&mut values).map_err(csv_error)? {
         if values.len() == 1 && values[0].trim_ascii().is_empty() {
             continue;
@@ -38,7 +38,7 @@ pub fn read(input: impl Read, options: &Options) -> Result<Catalog, Error> {
         let line = reader.position().line() - 1;
         record(&columns, &values, options, line, &mut catalog, &mut drafts);
     }
-    settle::settle(drafts, columns.layout, &mut catalog);
+    drafts.settle(columns.layout, &mut catalog);
     Ok(catalog)
 }
 
@@ -48,14 +48,14 @@ fn record(
     options: &Options,
     line: u64,
     catalog: &mut Catalog,
-    drafts: &mut Vec<Draft>,
+    drafts: &mut Drafts,
 ) {
     if values.len() != columns.width {
         let found = format!("{} values, {} columns", values.len(), columns.width);
         return catalog.quarantine(line, "(whole record)", Rule::WrongWidth, &found);
     }
     Record { columns, values, options }.read(&mut |found| match found {
-        Found::Offer(row) => drafts.push(Draft { line, row }),
+        Found::Offer(row) => drafts.push(line, row),
         Found::Fault(fault) => {
             catalog.quarantine(line, columns.layout.name_of(fault.field), fault.rule, &fault.value);
         }

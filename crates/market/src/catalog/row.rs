@@ -44,30 +44,36 @@ impl<'a> Record<'a> {
         };
         match self.columns.layout {
             Layout::Leeway | Layout::Gpuhunt => {
-                take(self.capacity().and_then(|capacity| self.offer(&shared, capacity, Field::Price)).into());
+                take(self.capacity().and_then(|capacity| self.offer(shared, capacity, Field::Price)).into());
             }
-            Layout::SkyPilot => self.two_prices(&shared, take),
+            Layout::SkyPilot => self.two_prices(shared, take),
         }
     }
 
     /// A row with both prices makes up to two offers. Only when both are absent is that a fault (C-04).
-    fn two_prices(&self, shared: &Shared, take: &mut impl FnMut(Found)) {
-        let prices = [(Field::Price, CapacityType::OnDemand), (Field::SpotPrice, CapacityType::Spot)];
-        let given = prices.map(|(field, _)| !self.raw(field).is_empty());
-        for ((field, capacity), given_here) in prices.into_iter().zip(given) {
-            if given_here || (field == Field::Price && given == [false, false]) {
-                take(self.offer(shared, capacity, field).into());
-            } else {
+    fn two_prices(&self, shared: Shared, take: &mut impl FnMut(Found)) {
+        let (on_demand, spot) = (!self.raw(Field::Price).is_empty(), !self.raw(Field::SpotPrice).is_empty());
+        match (on_demand, spot) {
+            (true, true) => {
+                take(self.offer(shared.clone(), CapacityType::OnDemand, Field::Price).into());
+                take(self.offer(shared, CapacityType::Spot, Field::SpotPrice).into());
+            }
+            (false, true) => {
+                take(Found::Unpriced);
+                take(self.offer(shared, CapacityType::Spot, Field::SpotPrice).into());
+            }
+            (_, false) => {
+                take(self.offer(shared, CapacityType::OnDemand, Field::Price).into());
                 take(Found::Unpriced);
             }
         }
     }
 
-    fn offer(&self, shared: &Shared, capacity: CapacityType, field: Field) -> Result<CatalogRow, Fault> {
+    fn offer(&self, shared: Shared, capacity: CapacityType, field: Field) -> Result<CatalogRow, Fault> {
         let rate = self.rate(field, capacity)?;
         let Shared { region, zone, shape, currency, observed } = shared;
-        let price = Price { rate, currency: *currency, observed: *observed, source: Source::Catalog };
-        Ok(CatalogRow { region: region.clone(), zone: zone.clone(), shape: shape.clone(), capacity, price })
+        let price = Price { rate, currency, observed, source: Source::Catalog };
+        Ok(CatalogRow { region, zone, shape, capacity, price })
     }
 
     fn shared(&self) -> Result<Shared, Fault> {
@@ -203,7 +209,9 @@ impl<'a> Record<'a> {
 
     fn optional_text(&self, field: Field) -> Result<Option<&'a str>, Fault> {
         match std::str::from_utf8(self.raw(field)) {
-            Ok(text) if text.len() <= LONGEST_VALUE => Ok(Some(text).filter(|text| !text.is_empty())),
+            Ok(text) if text.len() <= LONGEST_VALUE && !text.bytes().any(|byte| byte.is_ascii_control()) => {
+                Ok(Some(text).filter(|text| !text.is_empty()))
+            }
             _ => Err(self.fault(field, Rule::BadText)),
         }
     }
@@ -224,6 +232,7 @@ impl From<Result<CatalogRow, Fault>> for Found {
 }
 
 /// What all offers of one record have in common.
+#[derive(Clone)]
 struct Shared {
     region: Region,
     zone: Option<Box<str>>,
