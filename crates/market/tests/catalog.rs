@@ -1,6 +1,6 @@
 //! Catalog files in three layouts: what is taken, what is set aside and why, and what refuses a whole file.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
 use std::fmt::Write as _;
 

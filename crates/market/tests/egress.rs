@@ -1,6 +1,6 @@
 //! Egress tables: the built-in prices, what a person writes, and matrices in CSV.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
 use leeway_market::egress::{
     Destination, EgressSpec, EgressTable, MatrixError, PathClass, Tariff, Unit, defaults, read_matrix, read_tiers,

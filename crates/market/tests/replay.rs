@@ -1,6 +1,6 @@
 //! A trace as a stream of events: order, notices, what follows the last tick, and joining late.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
 use leeway_market::replay::{End, EventKind, MarketEvent, MarketState, Options, Replay};
 use leeway_market::trace::{self, Notice, PriceChange, SpotTrace};

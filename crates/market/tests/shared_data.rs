@@ -1,7 +1,7 @@
 //! Reads every sample of a data folder that is not part of the repository: `$LEEWAY_SHARED_DATA`, or `shared/data` beside
 //! the repository. Where it is absent these tests say so and pass.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

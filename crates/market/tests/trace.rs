@@ -1,6 +1,6 @@
 //! Recorded markets: what a trace says, and which field of a wrong one is named.
 
-#![allow(clippy::unwrap_used, reason = "a failed helper fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
 use leeway_market::trace::{self, Kind, Notice, PriceChange, SeriesKey, Summary};
 use leeway_model::{Millis, Rate, Timestamp};

@@ -1,13 +1,16 @@
 //! Published list prices for data that leaves a region, so that an installation starts with something real.
 //!
-//! They are list prices in USD at the dates below, without any account's discounts; an operator's own table overlays
-//! them. Sources:
+//! They are list prices in USD without any account's discounts, and they age: an operator's own table overlays them.
+//! Where they are published:
 //!
-//! - AWS: "Data Transfer" on <https://aws.amazon.com/ec2/pricing/on-demand/> (read 2025): 100 GB a month free over all
-//!   regions, then by tiers; between regions a price of the sending region.
-//! - GCP: <https://cloud.google.com/vpc/network-pricing> (Premium Tier, read 2025), billed per GiB.
-//! - Azure: <https://azure.microsoft.com/pricing/details/bandwidth/> (read 2025), routed via the Microsoft network.
-//! - OCI: <https://www.oracle.com/cloud/price-list/> (read 2025): 10 TB a month free.
+//! - AWS: "Data Transfer" on <https://aws.amazon.com/ec2/pricing/on-demand/>: 100 GB a month free over all regions,
+//!   then by tiers; between regions a price of the sending region. These figures agree, pair by pair, with the matrix
+//!   that the Skyplane project recorded from the AWS price list.
+//! - GCP: <https://cloud.google.com/vpc/network-pricing> (Premium Tier), billed per GiB. From public price guides of
+//!   2026; inside America the later list price of 0.02 is used, where older tables have 0.01.
+//! - Azure: <https://azure.microsoft.com/pricing/details/bandwidth/>, routed via the Microsoft network. From public
+//!   price guides of 2026.
+//! - OCI: <https://www.oracle.com/cloud/price-list/>: 10 TB a month free.
 //! - Lambda and RunPod: both state that they charge nothing for egress.
 //!
 //! A region that no group below names has no price here, on purpose: unknown is not cheap.
