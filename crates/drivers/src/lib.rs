@@ -4,8 +4,14 @@
 //! here, and no caller ever decides by a vendor's code. [`local`] runs on this host; a later driver adds a file beside
 //! it and passes [`conformance`].
 
+pub mod conformance;
 mod contract;
+mod files;
+pub mod local;
+pub mod process;
+pub mod run_dir;
 
 pub use contract::{
     ClusterDriver, DriverError, DriverErrorClass, Instance, InstanceState, Launch, LaunchError, Observation, Token,
 };
+pub use local::LocalDriver;
