@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use leeway_model::egress::EgressTable;
 use leeway_model::{Bytes, Currency, InstallationId, Micros, Millis, Name, Rate};
-
-use crate::locality::EgressGraph;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -18,7 +17,7 @@ pub struct Config {
     pub money: Money,
     pub launch: Launch,
     pub estimates: Estimates,
-    pub egress: EgressGraph,
+    pub egress: EgressTable,
     /// A price of a feed older than this is stale, and its offer takes no new run.
     pub price_max_age: Millis,
     /// Finished jobs are forgotten after this long.
@@ -125,7 +124,7 @@ impl Config {
                 egress_per_gb: Micros::new(120_000),
                 speeds: BTreeMap::new(),
             },
-            egress: EgressGraph::default(),
+            egress: EgressTable::default(),
             price_max_age: Millis::from_hours(24),
             keep_finished: Millis::from_hours(24 * 30),
             keep_requests: Millis::from_hours(24 * 7),

@@ -46,13 +46,15 @@ impl Scheduler {
     /// An empty scheduler.
     pub fn new(config: Config, policies: PolicySet) -> Self {
         assert!(policies.get(&config.default_policy).is_some(), "the default policy is one of the installed policies");
+        let mut timers = Timers::default();
+        timers.set(Timer::Sweep, Timestamp::ZERO);
         Self {
             config,
             policies,
             tables: Tables::default(),
             fleet: Fleet::default(),
             queue: Queue::default(),
-            timers: Timers::default(),
+            timers,
             volatile: Volatile::default(),
             dependents: BTreeMap::new(),
             standing: BTreeMap::new(),

@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
-use leeway_market::egress::{
-    Destination, EgressSpec, EgressTable, MatrixError, PathClass, Tariff, Unit, defaults, read_matrix, read_tiers,
-};
+use leeway_market::egress::{MatrixError, defaults, read_matrix, read_tiers};
 use leeway_model::cluster::Region;
+use leeway_model::egress::{Destination, EgressSpec, EgressTable, PathClass, Tariff, Unit};
 use leeway_model::{Bytes, Micros};
 
 fn region(text: &str) -> Region {

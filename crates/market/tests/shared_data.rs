@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use leeway_market::catalog::{self, Options, Rule};
-use leeway_market::egress::{Destination, EgressTable, defaults, read_matrix, read_tiers};
+use leeway_market::egress::{defaults, read_matrix, read_tiers};
 use leeway_market::replay::{Options as ReplayOptions, Replay};
 use leeway_market::trace;
+use leeway_model::egress::{Destination, EgressTable};
 use leeway_model::{Bytes, Timestamp};
 
 fn folder(part: &str) -> Option<PathBuf> {

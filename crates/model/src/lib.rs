@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod cluster;
 pub mod dataset;
 pub mod decision;
+pub mod egress;
 pub mod id;
 pub mod job;
 pub mod market;

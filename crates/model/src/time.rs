@@ -36,6 +36,13 @@ impl Timestamp {
         Self(self.0.saturating_sub(millis))
     }
 
+    /// The UTC calendar month, counted from year 0: what monthly tiers and budgets go by.
+    pub fn month(self) -> i32 {
+        let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let date = jiff::tz::Offset::UTC.to_datetime(instant);
+        i32::from(date.year()) * 12 + i32::from(date.month()) - 1
+    }
+
     /// Time from `earlier` to here; zero when `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> Millis {
         let span = self.0.saturating_sub(earlier.0);
@@ -217,6 +224,13 @@ mod tests {
         assert!(Millis::ZERO.in_range().is_err());
         assert!(Millis::from_hours(24 * 366 * 11).in_range().is_err());
         assert!(Millis::from_secs(1).in_range().is_ok());
+    }
+
+    #[test]
+    fn t_05_months_begin_at_utc_midnight_also_in_leap_years() {
+        let month = |text: &str| text.parse::<Timestamp>().unwrap().month();
+        assert_eq!(month("2024-02-29T23:59:59Z") + 1, month("2024-03-01T00:00:00Z"));
+        assert_eq!(month("2025-12-31T23:59:59Z") + 1, month("2026-01-01T00:00:00Z"));
     }
 
     #[test]

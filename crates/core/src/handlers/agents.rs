@@ -7,6 +7,7 @@ use leeway_model::{RunId, Term};
 
 use crate::event::Phase;
 use crate::ledger::Usage;
+use crate::locality;
 use crate::reply::{Assignment, Refused, RefusedKind, Reply};
 use crate::round::score;
 use crate::scheduler::Scheduler;
@@ -186,9 +187,11 @@ impl Scheduler {
         let (Some(from), Some(cluster)) = (&run.restored_from, self.tables.clusters.get(&run.offer.cluster)) else {
             return;
         };
-        let known = self.config.egress.cost(&from.region, &cluster.spec.region, from.size);
+        let (from, to) = (from.clone(), cluster.spec.region.clone());
+        let known = self.locality().cost(&from.region, &to, from.size);
         let amount = known.unwrap_or_else(|| score::upper_bound(&self.config, from.size));
         let since = run.launched.unwrap_or(run.placed);
+        locality::count(&self.config.egress, &mut self.tables, self.now, &from.region, &to, from.size);
         self.charge(id, Usage { term: Term::CheckpointMove, amount, from: since, to: self.now });
     }
 }

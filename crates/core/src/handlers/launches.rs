@@ -255,7 +255,9 @@ impl Scheduler {
     pub(crate) fn set_run_timer(&mut self, id: RunId) {
         let Some(run) = self.tables.runs.get(&id) else { return };
         let mut next: Option<Timestamp> = None;
-        let mut consider = |at: Timestamp| next = Some(next.map_or(at, |next| next.min(at)));
+        // What is due was just looked at: a deadline that stays in the past waits for something else than time.
+        let soonest = self.now.after(Millis::new(1));
+        let mut consider = |at: Timestamp| next = Some(next.map_or(at, |next| next.min(at)).max(soonest));
         match run.state {
             RunState::Released => {}
             RunState::Launching => consider(run.placed.after(self.config.launch.deadline)),
@@ -263,7 +265,9 @@ impl Scheduler {
                 consider(self.next_stop(run));
                 if run.launched.is_some() {
                     consider(run.posted_until.after(self.config.money.meter_every));
-                    consider(self.lease_end(run));
+                    if self.is_bound(run) {
+                        consider(self.lease_end(run));
+                    }
                 }
             }
             RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
@@ -299,7 +303,7 @@ impl Scheduler {
 
     fn longest(&self, run: &Run) -> Option<Timestamp> {
         let job = self.job(run.id.job)?;
-        if run.end.is_some() {
+        if run.end.is_some() || run.drain_by.is_some() {
             return None;
         }
         Some(run.started?.after(job.spec.time.max_duration?))

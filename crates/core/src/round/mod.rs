@@ -10,6 +10,7 @@ pub mod select;
 use leeway_model::job::{Job, JobState, Reason};
 use leeway_model::{JobId, Name};
 
+use crate::locality::Locality;
 use crate::policy::JobView;
 use crate::scheduler::Scheduler;
 use queue::{Park, Scope, ShapeId};
@@ -122,8 +123,13 @@ impl Scheduler {
         }
     }
 
+    pub(crate) fn locality(&self) -> Locality<'_> {
+        Locality { prices: &self.config.egress, tables: &self.tables, now: self.now }
+    }
+
     pub(crate) fn market<'a>(&'a self, policy: &'a dyn crate::policy::Policy) -> Market<'a> {
-        Market { config: &self.config, fleet: &self.fleet, policy, now: self.now }
+        let locality = self.locality();
+        Market { config: &self.config, fleet: &self.fleet, policy, locality, now: self.now }
     }
 
     /// Why a job stands where it stands: its own reason, or that of its shape.

@@ -5,7 +5,7 @@
 //!
 //! * compute = price x t;  checkpoints = price x c x t/i;  rework = price x n x ((1-p) i/2 + s), n = r x (t + saves)
 //! * without checkpoints every interruption starts from nothing: expected time (e^(r t) - 1)(1/r + s)
-//! * egress of inputs, of the newest checkpoint and of outputs over the cheapest path, disk by the hour
+//! * egress of inputs, of the newest checkpoint and of outputs at the month's tier, disk by the hour
 //! * waiting = the job's value of an hour x the whole expected time, launch and staging included
 //!
 //! Floats appear here and only here: a bill ranks places, the ledger charges by the meter.
@@ -20,6 +20,7 @@ use leeway_model::{Bill, Bytes, Micros, Millis, Rate, Term};
 use super::fleet::Slot;
 use crate::config::Config;
 use crate::interval::{self, Saving};
+use crate::locality::Locality;
 use crate::policy::Scored;
 
 /// What a job's bill depends on beside the offer.
@@ -70,7 +71,7 @@ impl<'a> Economics<'a> {
     }
 
     /// The whole bill at `slot` for `rate` a machine.
-    pub fn price(&self, config: &Config, slot: &Slot, rate: Rate) -> Priced {
+    pub fn price(&self, config: &Config, locality: Locality<'_>, slot: &Slot, rate: Rate) -> Priced {
         let speed = config.speed(slot.shape.accelerators.as_ref().map(|a| &*a.model));
         let gang_rate = self.gang_rate(rate);
         let hours = self.remaining.as_hours_f64() / speed;
@@ -83,7 +84,7 @@ impl<'a> Economics<'a> {
         bill.set(Term::Compute, Micros::from_units_f64(gang_rate * hours));
         bill.set(Term::Checkpoints, Micros::from_units_f64(gang_rate * time.saving));
         bill.set(Term::Rework, Micros::from_units_f64(gang_rate * time.rework));
-        let staged = self.egress(config, &slot.region, &mut bill, &mut assumed);
+        let staged = self.egress(config, locality, &slot.region, &mut bill, &mut assumed);
         let estimates = &config.estimates;
         let staging = staged.get() as f64 / estimates.bandwidth.get().max(1) as f64 / 3_600.0;
         let total = hours + time.saving + time.rework + staging + estimates.launch_time.as_hours_f64();
@@ -100,7 +101,14 @@ impl<'a> Economics<'a> {
     }
 
     /// Adds the egress terms and returns the bytes that must arrive before the program can start.
-    fn egress(&self, config: &Config, to: &Region, bill: &mut Bill, assumed: &mut Vec<Assumption>) -> Bytes {
+    fn egress(
+        &self,
+        config: &Config,
+        locality: Locality<'_>,
+        to: &Region,
+        bill: &mut Bill,
+        assumed: &mut Vec<Assumption>,
+    ) -> Bytes {
         let mut staged = Bytes::ZERO;
         let mut assume = |what: Assumption| {
             if !assumed.contains(&what) {
@@ -108,7 +116,7 @@ impl<'a> Economics<'a> {
             }
         };
         let mut cost = |from: Option<&Region>, to: Option<&Region>, bytes: Bytes| match (from, to) {
-            (Some(from), Some(to)) => config.egress.cost(from, to, bytes).unwrap_or_else(|| {
+            (Some(from), Some(to)) => locality.cost(from, to, bytes).unwrap_or_else(|| {
                 assume(Assumption::EgressPrice);
                 upper_bound(config, bytes)
             }),

@@ -8,6 +8,7 @@ use super::fleet::{Fleet, GroupId, OfferId};
 use super::queue::Scope;
 use super::score::{Economics, Priced};
 use crate::config::Config;
+use crate::locality::Locality;
 use crate::policy::{JobView, Policy, Ranked};
 
 /// Best places that are kept: the chosen one and the runners-up that `explain` shows.
@@ -19,6 +20,7 @@ pub struct Market<'a> {
     pub config: &'a Config,
     pub fleet: &'a Fleet,
     pub policy: &'a dyn Policy,
+    pub locality: Locality<'a>,
     pub now: Timestamp,
 }
 
@@ -149,7 +151,7 @@ fn consider(
     }
     filter::can_now(market.config, market.fleet, offer, &spec.resources[position], spec.nodes, market.now)?;
     let rate = slot.offer.price.as_ref().map(|price| price.rate).ok_or(Rule::NoPrice)?;
-    let priced = economics.price(market.config, slot, rate);
+    let priced = economics.price(market.config, market.locality, slot, rate);
     if let Some(cap) = spec.money.max_cost {
         let money = priced.scored.bill.total().saturating_sub(priced.scored.bill.get(Term::Waiting));
         if view.job.posted.total().saturating_add(money) > cap {

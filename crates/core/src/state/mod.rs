@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub mod rows;
 pub mod table;
 
+use crate::locality::{Moved, PathKey};
 use table::{RowSink, Table, TableId};
 
 /// Counters that name the next thing of each kind.
@@ -76,6 +77,8 @@ pub struct Tables {
     pub endpoints: Table<Name, Endpoint>,
     pub datasets: Table<Name, Dataset>,
     pub requests: Table<Box<str>, Request>,
+    /// Bytes moved this month, for the tiers of egress prices.
+    pub moved: Table<PathKey, Moved>,
     /// Entries of this step only: the ledger is written, never read back by the core.
     pub ledger: Vec<LedgerEntry>,
 }
@@ -95,6 +98,7 @@ impl Tables {
             || self.endpoints.has_changes()
             || self.datasets.has_changes()
             || self.requests.has_changes()
+            || self.moved.has_changes()
     }
 
     /// Hands every changed row to `sink`, table by table, and forgets that it changed.
@@ -117,6 +121,7 @@ impl Tables {
         self.endpoints.drain(TableId::Endpoint, sink);
         self.datasets.drain(TableId::Dataset, sink);
         self.requests.drain(TableId::Request, sink);
+        self.moved.drain(TableId::Moved, sink);
     }
 
     pub fn load_meta(&mut self, meta: Meta) {

@@ -75,6 +75,10 @@ impl Tables {
                     let id = std::str::from_utf8(key).map_err(|_| "its key is not UTF-8".to_owned())?;
                     self.requests.load(id.into(), row);
                 }
+                TableId::Moved => {
+                    let row: crate::locality::Moved = source.decode()?;
+                    self.moved.load(row.key.clone(), row);
+                }
                 TableId::Offer | TableId::Ledger => {}
             }
             Ok(())

@@ -28,10 +28,11 @@ pub enum TableId {
     Endpoint = 12,
     Dataset = 13,
     Request = 14,
+    Moved = 15,
 }
 
 impl TableId {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Meta,
         Self::Job,
         Self::Run,
@@ -46,6 +47,7 @@ impl TableId {
         Self::Endpoint,
         Self::Dataset,
         Self::Request,
+        Self::Moved,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Self> {

@@ -17,9 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use super::spec::{EgressSpec, ProviderSpec, RuleSpec, TierSpec};
-use super::table::EgressTable;
-use super::tariff::Unit;
+use leeway_model::egress::{EgressSpec, EgressTable, ProviderSpec, RuleSpec, TierSpec, Unit};
 
 type Tiers = [(u64, &'static str)];
 

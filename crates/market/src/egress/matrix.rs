@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use leeway_model::cluster::Region;
+use leeway_model::egress::{EgressTable, Tariff, Tier, Unit};
 
-use super::table::EgressTable;
-use super::tariff::{Tariff, Tier, Unit};
 use crate::decimal;
 
 /// Most records of one file.

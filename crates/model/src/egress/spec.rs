@@ -23,8 +23,8 @@
 
 use std::collections::BTreeMap;
 
-use leeway_model::cluster::{Region, RegionError};
-use leeway_model::{Name, NameError, Rate};
+use crate::cluster::{Region, RegionError};
+use crate::{Name, NameError, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::table::{EgressTable, Pattern, Provider, Rule};
@@ -147,7 +147,7 @@ impl ProviderSpec {
             "*" => Ok(Pattern::AnyRegion),
             "internet" if destination => Ok(Pattern::Internet),
             group if self.groups.contains_key(group) => Ok(Pattern::Group(group.into())),
-            other => Err(error_at(at, SpecProblem::Pattern(leeway_model::name::escape(other)))),
+            other => Err(error_at(at, SpecProblem::Pattern(crate::name::escape(other)))),
         }
     }
 }
@@ -156,7 +156,7 @@ fn tariff(at: &str, unit: Unit, tiers: &[TierSpec]) -> Result<Tariff, SpecError>
     let tier = |tier: &TierSpec| {
         // A price per unit has the scale of a rate: nano-units, at most nine places.
         let price = Rate::parse_decimal(&tier.price)
-            .map_err(|_| error_at(at, SpecProblem::Price(leeway_model::name::escape(&tier.price))))?;
+            .map_err(|_| error_at(at, SpecProblem::Price(crate::name::escape(&tier.price))))?;
         Ok(Tier { from_units: tier.from, nanos_per_unit: price.nanos_per_hour() })
     };
     let tiers = tiers.iter().map(tier).collect::<Result<_, SpecError>>()?;

@@ -4,7 +4,7 @@
 //! when bytes are added, has no jump at the edge of a tier, and splitting a transfer changes its cost by no more than
 //! the rounding: one micro-unit a part.
 
-use leeway_model::{Bytes, Micros};
+use crate::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 
 /// What a provider bills by.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use leeway_model::cluster::Region;
-use leeway_model::{Bytes, Micros};
+use crate::cluster::Region;
+use crate::{Bytes, Micros};
 use serde::{Deserialize, Serialize};
 
 use super::spec::{EgressSpec, SpecError};
