@@ -139,8 +139,29 @@ pub enum Event {
         checkpoint: CheckpointId,
     },
 
+    /// The store has room for new work again, or has none: then nothing new is placed.
+    SpaceChanged {
+        short: bool,
+    },
     /// Nothing happened but time.
     Woke,
+}
+
+impl Event {
+    /// Whether it must be taken even when the store keeps its last room for what ends work, tells of it or saves it.
+    pub const fn is_essential(&self) -> bool {
+        !matches!(
+            self,
+            Self::JobsSubmitted { .. }
+                | Self::JobRetried { .. }
+                | Self::ClusterRegistered { .. }
+                | Self::DatasetRegistered { .. }
+                | Self::EndpointSet { .. }
+                | Self::EndpointTested { .. }
+                | Self::PricesObserved { .. }
+                | Self::CapacityObserved { .. }
+        )
+    }
 }
 
 /// A client's request id within its owner, with the digest of the request's body.

@@ -119,6 +119,10 @@ impl Scheduler {
             Event::ExitReported { run, rank, exit_code } => Some(self.on_exit_reported(run, rank, exit_code)),
             Event::DeliveryFinished { delivery, outcome } => Some(self.on_delivery_finished(delivery, outcome)),
             Event::CheckpointDeleted { job, checkpoint } => Some(self.on_checkpoint_deleted(job, checkpoint)),
+            Event::SpaceChanged { short } => {
+                self.volatile.short_of_space = short;
+                None
+            }
             Event::Woke => None,
         }
     }

@@ -31,6 +31,8 @@ pub struct Engine<S, T = ()> {
     unflushed: usize,
     now: Timestamp,
     failed: bool,
+    /// The scheduler was told that the store is short of space.
+    short: bool,
 }
 
 /// A step whose entry is durable, with the actions that may now happen.
@@ -52,6 +54,9 @@ pub enum Error {
     Row(#[from] RowError),
     #[error("stored state holds a row of unknown table {0}; it was written by a newer version of leeway")]
     UnknownTable(u8),
+    /// Nothing was decided; the event may be brought again when there is room.
+    #[error("the data directory is short of space; free some, or wait until running work has ended")]
+    DiskFull,
     #[error("the engine failed earlier; open the store again")]
     Failed,
 }
@@ -80,38 +85,60 @@ impl<S: Store, T> Engine<S, T> {
         let now = now.max(last);
         let scheduler = Scheduler::restore(config, policies, now, rows)?;
         let actions = scheduler.unfinished_actions();
-        let engine = Self { scheduler, store, staged: Vec::new(), index: head.index, unflushed: 0, now, failed: false };
+        let engine = Self {
+            scheduler,
+            store,
+            staged: Vec::new(),
+            index: head.index,
+            unflushed: 0,
+            now,
+            failed: false,
+            short: false,
+        };
         Ok((engine, actions))
     }
 
-    /// Decides on one event. Its actions are handed out by the next [`commit`](Self::commit). Time never runs back.
+    /// Decides on one event, or refuses it untouched with [`Error::DiskFull`]. Its actions are handed out by the next [`commit`](Self::commit). Time never runs back.
     pub fn step(&mut self, now: Timestamp, event: Event, tag: T) -> Result<(), Error> {
         if self.failed {
             return Err(Error::Failed);
         }
         self.now = self.now.max(now);
+        let short = self.store.short_of_space().inspect_err(|_| self.failed = true)?;
+        if short && !event.is_essential() {
+            return Err(Error::DiskFull);
+        }
+        let mut released = Released { tag, index: None, actions: Vec::new(), changed_jobs: Vec::new() };
+        if short != self.short {
+            self.short = short;
+            self.decide(Event::SpaceChanged { short }, &mut released)?;
+        }
+        self.decide(event, &mut released)?;
+        self.staged.push(released);
+        Ok(())
+    }
+
+    /// One decision and its entry. What was decided in memory must reach the store: the reserve pays for it if needed.
+    fn decide(&mut self, event: Event, released: &mut Released<T>) -> Result<(), Error> {
         let encoded = codec::encode_event(&event);
-        let mut actions = Vec::new();
-        self.scheduler.handle(self.now, event, &mut actions);
-        let changed_jobs = self.scheduler.changed_jobs().collect();
-        let index = if self.scheduler.has_changes() {
-            let mut rows = codec::Rows::default();
-            self.scheduler.drain_changes(&mut rows);
-            let entry = Entry {
-                index: self.index + 1,
-                time_ms: self.now.as_millis(),
-                event: encoded,
-                decision: Box::default(),
-                rows: rows.0,
-            };
-            self.store.append(entry).inspect_err(|_| self.failed = true)?;
-            self.index += 1;
-            self.unflushed += 1;
-            Some(self.index)
-        } else {
-            None
+        self.scheduler.handle(self.now, event, &mut released.actions);
+        released.changed_jobs.extend(self.scheduler.changed_jobs());
+        if !self.scheduler.has_changes() {
+            return Ok(());
+        }
+        let mut rows = codec::Rows::default();
+        self.scheduler.drain_changes(&mut rows);
+        let entry = Entry {
+            index: self.index + 1,
+            time_ms: self.now.as_millis(),
+            event: encoded,
+            decision: Box::default(),
+            rows: rows.0,
         };
-        self.staged.push(Released { tag, index, actions, changed_jobs });
+        self.store.append_essential(entry).inspect_err(|_| self.failed = true)?;
+        self.index += 1;
+        self.unflushed += 1;
+        released.index = Some(self.index);
         Ok(())
     }
 

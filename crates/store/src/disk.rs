@@ -323,6 +323,14 @@ impl Store for DiskStore {
         Ok(head)
     }
 
+    fn short_of_space(&mut self) -> Result<bool, Error> {
+        if self.journal.is_failed() {
+            return Err(Error::Failed);
+        }
+        self.look_at_space()?;
+        Ok(self.space.tight)
+    }
+
     fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         if self.journal.is_failed() {
             return Err(Error::Failed);

@@ -124,6 +124,10 @@ pub trait Store: Send {
     fn append_essential(&mut self, entry: Entry) -> Result<(), Error> {
         self.append(entry)
     }
+    /// Whether ordinary appends would be refused for lack of space now. Looks at the disk anew while that is so.
+    fn short_of_space(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
     /// Index of the oldest entry that `entries` can still visit.
     fn first_entry(&self) -> Index {
         1
@@ -148,6 +152,9 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
     fn append_essential(&mut self, entry: Entry) -> Result<(), Error> {
         (**self).append_essential(entry)
+    }
+    fn short_of_space(&mut self) -> Result<bool, Error> {
+        (**self).short_of_space()
     }
     fn first_entry(&self) -> Index {
         (**self).first_entry()

@@ -30,6 +30,10 @@ enum Attempt {
 
 impl Scheduler {
     pub(crate) fn round(&mut self) {
+        if self.volatile.short_of_space {
+            self.unfinished = false;
+            return;
+        }
         let mut tries = self.config.placements_per_step;
         self.try_roomier_budgets(&mut tries);
         while tries > 0 {

@@ -141,6 +141,8 @@ pub struct Volatile {
     pub progress: BTreeMap<RunId, Progress>,
     /// Shards of checkpoints whose other ranks are still awaited, by run and sequence number.
     pub shards: BTreeMap<(RunId, u64), BTreeMap<u32, crate::event::Shard>>,
+    /// The store keeps its last room: nothing new is placed.
+    pub short_of_space: bool,
     /// Deliveries handed out and not yet finished.
     pub delivering: BTreeSet<OutboxId>,
 }
