@@ -205,6 +205,8 @@ impl DiskStore {
         }
         let mut result = self.write(&entry);
         if essential && matches!(result, Err(Error::DiskFull { .. })) && self.reserve.release() {
+            // The room that this makes is for what must go on: ordinary entries wait until the reserve fits again.
+            self.space.tight = true;
             result = self.write(&entry);
         }
         match result {
@@ -257,8 +259,9 @@ impl DiskStore {
         }
         let Ok(space) = self.options.files.space(&self.dir) else { return Ok(()) };
         let limit = self.free_limit(space);
-        // A disk that just refused a write and has no limit set needs some room before it is tried again.
-        let enough = if self.space.tight { limit.max(RETRY_FREE_BYTES) } else { limit };
+        // A disk that just refused a write needs some room, and the reserve's, before it is tried again.
+        let given_up = if self.reserve.is_held() { 0 } else { self.options.reserve_bytes };
+        let enough = if self.space.tight { limit.max(RETRY_FREE_BYTES) + given_up } else { limit };
         let tight = space.free < enough;
         if tight != self.space.tight {
             tracing::warn!(free = space.free, limit = enough, tight, "free space of the data directory");
