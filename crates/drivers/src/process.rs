@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// Marks every process of a program by its environment, so that one that left its group is found as well.
@@ -118,10 +118,28 @@ impl Tree {
     /// Sends a signal to every process of it. Returns how many there were.
     pub fn signal(&self, signal: Signal) -> io::Result<usize> {
         let members = self.members()?;
-        for member in &members {
-            member.signal(signal)?;
+        let grouped =
+            |member: &ProcessId| stat(member.pid).is_ok_and(|stat| stat.is_some_and(|stat| self.has_grouped(&stat)));
+        let (grouped, strays): (Vec<_>, Vec<_>) = members.iter().partition(|member| grouped(member));
+        if !grouped.is_empty() {
+            self.signal_group(signal)?;
+        }
+        for stray in strays {
+            stray.signal(signal)?;
         }
         Ok(members.len())
+    }
+
+    /// At once, so that a process which is being forked is not missed. A member of the group was seen alive just now,
+    /// hence the number still is this group's.
+    fn signal_group(&self, signal: Signal) -> io::Result<()> {
+        let Some(pgid) = self.pgid.and_then(|pgid| i32::try_from(pgid).ok()).and_then(Pid::from_raw) else {
+            return Ok(());
+        };
+        match kill_process_group(pgid, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Sends a signal to those that catch it: its default action ends a process. Returns how many did.

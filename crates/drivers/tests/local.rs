@@ -1,5 +1,7 @@
 //! The local driver over real processes.
 
+#![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
