@@ -1,1 +1,396 @@
-//! leeway-server
+//! The live shell: the engine on a thread, gRPC around it, and hands for what the scheduler orders.
+//!
+//! ```text
+//! gRPC ─┐                                   ┌─> answers
+//! polls ├─> bounded queue ─> scheduler ─────┼─> executor: drivers, webhooks, checkpoint stores
+//! market┘                    (one thread)   └─> watchers, agents
+//! ```
+//!
+//! [`start`] brings up a whole server inside the calling process; `leeway serve` and `leeway demo` are thin around it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use leeway_core::{Event, Reply};
+use leeway_drivers::LocalDriver;
+use leeway_engine::Engine;
+use leeway_model::{InstallationId, Name, Timestamp};
+use leeway_store::{DiskStore, Identity, Options};
+use leeway_webhook::Deliverer;
+use tokio::net::TcpListener;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub mod clock;
+pub mod driver_loop;
+pub mod drivers;
+mod executor;
+pub mod grpc;
+mod in_flight;
+pub mod ledger;
+pub mod logs;
+mod market;
+pub mod metrics;
+pub mod observability;
+pub mod secrets;
+pub mod settings;
+mod signals;
+pub mod uploads;
+
+pub use drivers::Drivers;
+pub use settings::{Settings, SettingsError, Sources};
+
+use clock::Clock;
+use driver_loop::{Bounds, Effects, Handle};
+use executor::Executor;
+use grpc::{Parts, Shared};
+use in_flight::InFlight;
+use logs::Logs;
+use market::Catalogs;
+use metrics::Metrics;
+use secrets::Keys;
+use signals::Signals;
+use uploads::Uploads;
+
+/// Folder of the store below the data directory.
+pub const STORE: &str = "store";
+const KEY_FILE: &str = "secret.key";
+/// Between two looks at a cluster, in real time.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Calls under way get this long to end when the server stops; with the rest it makes the 10 s of O-01.
+const DRAIN: Duration = Duration::from_secs(6);
+const CLOSE: Duration = Duration::from_secs(3);
+/// Who declared what stands in the configuration.
+const BY: &str = "configuration";
+
+/// How a server differs from what its settings say; for tests and for programs that bring their own drivers.
+#[derive(Debug, Default)]
+pub struct Parameters {
+    /// Instead of the drivers of this build.
+    pub drivers: Option<Drivers>,
+    /// Instead of the store's usual sizes.
+    pub store: Option<Options>,
+    /// Between two looks at a cluster.
+    pub poll_every: Option<Duration>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    /// Where gRPC listens.
+    pub grpc_addr: SocketAddr,
+    /// Where metrics and health listen.
+    pub metrics_addr: SocketAddr,
+    handle: Handle,
+    metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+    failure: watch::Receiver<Option<String>>,
+    tasks: Vec<JoinHandle<()>>,
+    grpc: JoinHandle<anyhow::Result<()>>,
+    scheduler: std::thread::JoinHandle<Option<DiskStore>>,
+}
+
+/// Starts a server. Returns when it answers.
+pub async fn start(settings: Settings) -> anyhow::Result<Server> {
+    Box::pin(start_with(settings, Parameters::default())).await
+}
+
+/// Starts a server with parts of the caller's own.
+pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::Result<Server> {
+    std::fs::create_dir_all(&settings.data_dir)
+        .with_context(|| format!("data_dir: cannot make {}", settings.data_dir.display()))?;
+    let installation = InstallationId(settings.installation.clone());
+    let data = settings.data_dir.clone();
+    let options = parameters.store.unwrap_or_default();
+    let store = {
+        let (data, settings) = (data.clone(), settings.clone());
+        tokio::task::spawn_blocking(move || open_store(&data, &settings, options)).await??
+    };
+    let fresh = leeway_store::Store::head(&store).index == 0;
+    let keys = Arc::new(Keys::open(&data.join(KEY_FILE), installation.clone(), fresh)?);
+    let config = settings.core();
+    let (engine, unfinished) =
+        Engine::open(store, config.clone(), leeway_policies::all(), clock::wall()).context("opening the store")?;
+    let clock = Clock::starting(engine.now(), settings.clock_speed);
+
+    let metrics = Arc::new(Metrics::default());
+    let (actions, orders) = mpsc::unbounded_channel();
+    let (changes, _) = broadcast::channel(driver_loop::WATCH_BEHIND);
+    let (signals, in_flight) = (Arc::<Signals>::default(), Arc::<InFlight>::default());
+    // A loss of the receiving end cannot happen before the executor runs.
+    for action in unfinished {
+        if let leeway_core::Action::Launch(order) = &action {
+            in_flight.begin(order.run);
+        }
+        let _ = actions.send(action);
+    }
+    let effects =
+        Effects { actions, changes, signals: signals.clone(), in_flight: in_flight.clone(), metrics: metrics.clone() };
+    let bounds = Bounds { queue: settings.limits.queue, group: settings.limits.group };
+
+    // Ports first: a port that is taken must not leave a scheduler behind.
+    let grpc_listener = listen("listen", settings.listen).await?;
+    let metrics_listener = listen("metrics_listen", settings.metrics_listen).await?;
+    let (grpc_addr, metrics_addr) = (grpc_listener.local_addr()?, metrics_listener.local_addr()?);
+    let drivers = match parameters.drivers {
+        Some(drivers) => drivers,
+        None => local_drivers(&data, &settings)?,
+    };
+    let webhook_settings = leeway_webhook::Settings {
+        policy: settings.webhooks.policy.clone(),
+        timeout: settings.webhooks.timeout,
+        ..Default::default()
+    };
+    let stopping = CancellationToken::new();
+    let uploads = Uploads::open(data.join("uploads"), settings.limits.upload_size.get())?;
+    let deliverer = Deliverer::new(webhook_settings)?;
+    let running = driver_loop::start(engine, clock.clone(), effects, bounds)?;
+    let handle = running.handle.clone();
+    let shared = Shared::new(Parts {
+        handle: handle.clone(),
+        clock: clock.clone(),
+        keys,
+        config,
+        logs: Logs::new(data.join("logs"), settings.limits.log_size.get()),
+        uploads,
+        signals,
+        metrics: metrics.clone(),
+        deliverer,
+        drivers: drivers.by_name.clone(),
+        stopping: stopping.clone(),
+        address: grpc_addr,
+    });
+    let mut server = Server {
+        grpc_addr,
+        metrics_addr,
+        handle: handle.clone(),
+        metrics: metrics.clone(),
+        stopping: stopping.clone(),
+        failure: running.failure,
+        tasks: Vec::new(),
+        grpc: tokio::spawn(grpc::serve::serve(shared.clone(), grpc_listener)),
+        scheduler: running.thread,
+    };
+    if let Err(error) = declare(&shared, &drivers, &settings, &mut server.tasks, &data).await {
+        // What was opened is closed in order, and the first error is the one to show.
+        let _ = server.shutdown().await;
+        return Err(error);
+    }
+    let router = metrics::router(handle, metrics);
+    let stop_metrics = stopping.clone();
+    server.tasks.push(tokio::spawn(async move {
+        let serving = axum::serve(metrics_listener, router).with_graceful_shutdown(stop_metrics.cancelled_owned());
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the metrics port failed");
+        }
+    }));
+    let executor = Executor { shared: shared.clone(), in_flight };
+    server.tasks.push(tokio::spawn(executor.clone().run(orders)));
+    server.tasks.push(tokio::spawn(executor::polls::run(executor, parameters.poll_every.unwrap_or(POLL_EVERY))));
+    let jumps = clock::watch_jumps(clock);
+    server.tasks.push(tokio::spawn(async move {
+        tokio::select! {
+            () = jumps => {}
+            () = stopping.cancelled() => {}
+        }
+    }));
+    tracing::info!(installation = %settings.installation, grpc = %grpc_addr, metrics = %metrics_addr, "serving");
+    Ok(server)
+}
+
+impl Server {
+    /// What the server counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Where the scheduler is asked, for programs that run a server inside themselves.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Returns when the server has failed and must be ended; never while it is well.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.failure.clone();
+        match failure.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => "the scheduler has ended".to_owned(),
+        }
+    }
+
+    /// Serves until SIGTERM or SIGINT, then stops in order; an error when the server fails by itself.
+    pub async fn wait(self) -> anyhow::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let failure = tokio::select! {
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+            reason = self.failed() => Some(reason),
+        };
+        match failure {
+            None => {
+                tracing::info!("stopping; running jobs go on");
+                self.shutdown().await
+            }
+            Some(reason) => {
+                self.stopping.cancel();
+                bail!("{reason}; running jobs go on under their leases, and the next start takes them over")
+            }
+        }
+    }
+
+    /// Stops: no new calls, a moment for those under way, everything durable, the store closed. Jobs go on (O-01).
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.stopping.cancel();
+        match tokio::time::timeout(DRAIN, self.grpc).await {
+            Ok(served) => served??,
+            Err(_) => tracing::warn!("some calls did not end in time; they are cut off"),
+        }
+        for task in self.tasks {
+            task.abort();
+        }
+        self.handle.stop().await;
+        let scheduler = self.scheduler;
+        let closing = tokio::task::spawn_blocking(move || match scheduler.join() {
+            Ok(Some(store)) => store.close().map(Some).map_err(anyhow::Error::from),
+            Ok(None) => bail!("the store had failed"),
+            Err(_) => bail!("an invariant of the scheduler was broken"),
+        });
+        let head = tokio::time::timeout(CLOSE, closing).await.context("the store took too long to close")???;
+        tracing::info!(index = head.map_or(0, |head| head.index), "stopped");
+        Ok(())
+    }
+}
+
+async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{key}: cannot listen on {address}; choose another port or end what uses it"))
+}
+
+/// Opens the store, or makes one where there was none. Never makes one beside the key of a lost one.
+fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Result<DiskStore> {
+    let folder = data.join(STORE);
+    let empty = match std::fs::read_dir(&folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| folder.display().to_string()),
+    };
+    let store = if empty {
+        if data.join(KEY_FILE).exists() {
+            bail!(
+                "STORE_IDENTITY_MISMATCH: {} holds no store, but {} shows that there was one; mount or restore it, or name another data_dir",
+                folder.display(),
+                data.join(KEY_FILE).display()
+            );
+        }
+        let mut random = [0_u8; 16];
+        ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
+            .map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?;
+        let identity = Identity { installation: settings.installation.to_string(), incarnation: uploads::hex(&random) };
+        DiskStore::init(&folder, identity, options)?
+    } else {
+        DiskStore::open(&folder, options)?
+    };
+    let known = &store.identity().installation;
+    if *known != settings.installation.as_str() {
+        bail!(
+            "STORE_IDENTITY_MISMATCH: {} belongs to installation '{known}', but the configuration says '{}'; name the right data_dir",
+            folder.display(),
+            settings.installation
+        );
+    }
+    let report = store.report();
+    if report.cut_bytes > 0 || report.index_rebuilt.is_some() {
+        tracing::warn!(cut_bytes = report.cut_bytes, index_rebuilt = ?report.index_rebuilt, "the store was put right");
+    }
+    Ok(store)
+}
+
+fn local_drivers(data: &Path, settings: &Settings) -> anyhow::Result<Drivers> {
+    let program = match &settings.agent_program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().context("local.agent: this program's own path is not known; set it")?,
+    };
+    let root = std::path::absolute(data.join("local"))?;
+    Ok(Drivers::local(LocalDriver::new(root, program).context("preparing the local driver")?))
+}
+
+/// Brings the scheduler up to date with what the configuration declares, and starts to follow markets.
+async fn declare(
+    shared: &Shared,
+    drivers: &Drivers,
+    settings: &Settings,
+    tasks: &mut Vec<JoinHandle<()>>,
+    data: &Path,
+) -> anyhow::Result<()> {
+    let by: Name = BY.parse()?;
+    for spec in in_order(&settings.budgets)? {
+        let name = spec.name.clone();
+        let same = spec.clone();
+        let known = shared.handle.read(move |view| {
+            view.scheduler.tables().budgets.get(&same.name).is_some_and(|budget| budget.spec == same)
+        });
+        if !known.await? {
+            accept(shared, Event::BudgetSet { spec, by: by.clone() }, &format!("budget '{name}'")).await?;
+        }
+    }
+    let catalogs = {
+        let settings = settings.clone();
+        tokio::task::spawn_blocking(move || Catalogs::open(&settings)).await??
+    };
+    for cluster in &settings.clusters {
+        let spec = catalogs.complete(&cluster.spec, settings);
+        let name = spec.name.clone();
+        if spec.machines.is_empty() {
+            bail!("cluster '{name}' has no machines: it lists none, and no price list has any for {}", spec.region);
+        }
+        if !drivers.by_name.contains_key(&spec.driver) {
+            let known: Vec<&str> = drivers.by_name.keys().map(Name::as_str).collect();
+            bail!("cluster '{name}': driver '{}' is not in this build; use one of {}", spec.driver, known.join(", "));
+        }
+        leeway_data::open_store(&spec.checkpoints).with_context(|| format!("cluster '{name}': checkpoints"))?;
+        let prices = catalogs.prices(&spec);
+        accept(shared, Event::ClusterRegistered { spec }, &format!("cluster '{name}'")).await?;
+        if !prices.is_empty() {
+            shared.handle.bring(Event::PricesObserved { prices }).await?;
+        }
+        if let Some(local) = &drivers.local {
+            // Agents of an earlier server look here when they cannot reach it.
+            local.readdress(&name, &format!("http://{}", shared.address)).await?;
+        }
+        if let Some(settings) = &cluster.market {
+            let market = market::open(&name, settings)?;
+            let now: Timestamp = shared.clock.now();
+            let begun = market::begun(&data.join("markets"), &name, now)?;
+            tasks.push(tokio::spawn(market::follow(shared.clone(), drivers.clone(), market, begun)));
+        }
+    }
+    Ok(())
+}
+
+/// Parents before their children, since the scheduler knows no others.
+fn in_order(budgets: &[leeway_model::budget::BudgetSpec]) -> anyhow::Result<Vec<leeway_model::budget::BudgetSpec>> {
+    let mut rest: Vec<_> = budgets.to_vec();
+    let mut ordered: Vec<leeway_model::budget::BudgetSpec> = Vec::new();
+    while !rest.is_empty() {
+        let waits = |parent: &Name, rest: &[leeway_model::budget::BudgetSpec]| rest.iter().any(|b| b.name == *parent);
+        let next = rest.iter().position(|budget| budget.parent.as_ref().is_none_or(|parent| !waits(parent, &rest)));
+        match next {
+            Some(place) => ordered.push(rest.remove(place)),
+            None => bail!("budgets: '{}' is its own ancestor", rest[0].name),
+        }
+    }
+    Ok(ordered)
+}
+
+async fn accept(shared: &Shared, event: Event, what: &str) -> anyhow::Result<()> {
+    match shared.handle.bring(event).await? {
+        Reply::Refused(refusal) => bail!("{what} of the configuration is refused: {}", refusal.message),
+        _ => Ok(()),
+    }
+}

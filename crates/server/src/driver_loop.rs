@@ -1,0 +1,390 @@
+//! The one thread that owns the engine.
+//!
+//! ```text
+//! queue ─> take what waits, up to a bound ─> step each ─> ONE commit ─> release actions, answer, run reads ─> again
+//! ```
+//!
+//! Whoever waits shares the flush of its group; nobody is answered, and nothing is shown, before that flush. The queue is
+//! bounded: a caller that finds it full is told to come back. When the store fails, everybody who waits is let go without
+//! an answer and the thread ends; the process must follow.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use leeway_core::{Action, Event, Reply, Scheduler};
+use leeway_engine::{Engine, Released};
+use leeway_model::job::Job;
+use leeway_model::{JobId, RunId, Timestamp};
+use leeway_store::{Head, Store};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use crate::clock::Clock;
+use crate::in_flight::InFlight;
+use crate::ledger::Ledger;
+use crate::metrics::Metrics;
+use crate::signals::Signals;
+
+/// Groups of changed jobs that a watcher may be behind.
+pub const WATCH_BEHIND: usize = 1_024;
+/// An idle loop looks around at least this often.
+const IDLE: Duration = Duration::from_secs(3_600);
+
+/// Why a command got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("too many requests wait for the scheduler; try again in a moment")]
+    Overloaded,
+    #[error(
+        "the server is stopping or its store has failed; whether the request took effect is not known, so try again under the same request id"
+    )]
+    Down,
+}
+
+type Answer = oneshot::Sender<Reply>;
+type Reader = Box<dyn FnOnce(&mut View<'_>) + Send>;
+
+enum Command {
+    Event(Event, Option<Answer>),
+    Read(Reader),
+    Stop,
+}
+
+/// What readers see: the state as of the last commit.
+pub struct View<'a> {
+    pub scheduler: &'a Scheduler,
+    pub store: &'a dyn Store,
+    pub ledger: &'a mut Ledger,
+    pub now: Timestamp,
+    changes: &'a broadcast::Sender<Arc<[Job]>>,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+impl View<'_> {
+    /// Every change of a job after this view.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<[Job]>> {
+        self.changes.subscribe()
+    }
+
+    /// A job as people are shown it: with the newest progress, and why it waits.
+    pub fn shown(&self, job: &Job) -> Job {
+        shown(self.scheduler, job)
+    }
+
+    pub fn job(&self, id: JobId) -> Option<Job> {
+        self.scheduler.job(id).map(|job| self.shown(job))
+    }
+
+    pub fn head(&self) -> Head {
+        self.store.head()
+    }
+}
+
+fn shown(scheduler: &Scheduler, job: &Job) -> Job {
+    Job { progress: scheduler.progress(job), reason: scheduler.reason(job), ..job.clone() }
+}
+
+/// Where everybody else talks to the loop. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    queue: SyncSender<Command>,
+    metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Event(..) => "Event",
+            Self::Read(_) => "Read",
+            Self::Stop => "Stop",
+        })
+    }
+}
+
+impl Handle {
+    fn send(&self, command: Command) -> Result<(), (Failure, Command)> {
+        self.queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(command) => {
+                self.metrics.overloaded.inc();
+                (Failure::Overloaded, command)
+            }
+            TrySendError::Disconnected(command) => (Failure::Down, command),
+        })
+    }
+
+    /// Brings an event and waits for its answer, which is durable. A caller that goes away before its event was taken
+    /// from the queue has brought nothing.
+    pub async fn ask(&self, event: Event) -> Result<Reply, Failure> {
+        let (answer, reply) = oneshot::channel();
+        self.send(Command::Event(event, Some(answer))).map_err(|(failure, _)| failure)?;
+        reply.await.map_err(|_| Failure::Down)
+    }
+
+    /// Looks at the state.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (answer, reply) = oneshot::channel();
+        let reader: Reader = Box::new(move |view| {
+            // The one who asked may be gone.
+            let _ = answer.send(read(view));
+        });
+        self.send(Command::Read(reader)).map_err(|(failure, _)| failure)?;
+        reply.await.map_err(|_| Failure::Down)
+    }
+
+    /// Brings an event that must not be lost, waiting for room; for our own tasks, never for clients.
+    pub async fn bring(&self, event: Event) -> Result<Reply, Failure> {
+        let (answer, reply) = oneshot::channel();
+        let mut command = Command::Event(event, Some(answer));
+        loop {
+            match self.send(command) {
+                Ok(()) => return reply.await.map_err(|_| Failure::Down),
+                Err((Failure::Overloaded, back)) => {
+                    command = back;
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Err((Failure::Down, _)) => return Err(Failure::Down),
+            }
+        }
+    }
+
+    /// Has the loop end after what is in its queue.
+    pub async fn stop(&self) {
+        while let Err((Failure::Overloaded, _)) = self.send(Command::Stop) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Where consequences go.
+#[derive(Debug)]
+pub struct Effects {
+    /// Orders for the executor. What may be in it is bounded by the runs, deliveries and checkpoints that exist.
+    pub actions: mpsc::UnboundedSender<Action>,
+    pub changes: broadcast::Sender<Arc<[Job]>>,
+    pub signals: Arc<Signals>,
+    pub in_flight: Arc<InFlight>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Bounds of the loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub queue: usize,
+    pub group: usize,
+}
+
+/// The running loop.
+#[derive(Debug)]
+pub struct Running<S> {
+    pub handle: Handle,
+    /// Gives the store back; `None` when it failed.
+    pub thread: JoinHandle<Option<S>>,
+    /// Becomes `Some` with the reason when the loop ends by failure.
+    pub failure: watch::Receiver<Option<String>>,
+}
+
+/// Starts the thread.
+pub fn start<S: Store + 'static>(
+    engine: Engine<S, Option<Answer>>,
+    clock: Clock,
+    effects: Effects,
+    bounds: Bounds,
+) -> std::io::Result<Running<S>> {
+    let (queue, commands) = sync_channel(bounds.queue.max(1));
+    let handle = Handle { queue, metrics: effects.metrics.clone() };
+    let (failed, failure) = watch::channel(None);
+    let body = move || {
+        let mut guard = PanicGuard { failed, armed: true };
+        let group = bounds.group.max(1);
+        let mut running = Loop { engine, clock, effects, ledger: Ledger::default(), commands, group };
+        let outcome = running.run();
+        guard.armed = false;
+        match outcome {
+            Ok(()) => Some(running.engine.into_store()),
+            Err(error) => {
+                tracing::error!(%error, "the store failed; the server stops, running jobs go on under their leases");
+                guard.failed.send_replace(Some(format!("the store failed: {error}")));
+                None
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("scheduler".into()).spawn(body)?;
+    Ok(Running { handle, thread, failure })
+}
+
+/// Tells the rest of the process when the scheduler's thread dies of a broken invariant.
+struct PanicGuard {
+    failed: watch::Sender<Option<String>>,
+    armed: bool,
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.failed.send_replace(Some("an invariant of the scheduler is broken; see the log above".into()));
+        }
+    }
+}
+
+struct Loop<S> {
+    engine: Engine<S, Option<Answer>>,
+    clock: Clock,
+    effects: Effects,
+    ledger: Ledger,
+    commands: Receiver<Command>,
+    group: usize,
+}
+
+impl<S: Store> Loop<S> {
+    fn run(&mut self) -> Result<(), leeway_engine::Error> {
+        let mut readers = Vec::new();
+        loop {
+            let first = self.wait();
+            let mut stop = false;
+            let mut steps = 0_usize;
+            let mut next = first;
+            loop {
+                match next {
+                    Some(Command::Event(event, answer)) => {
+                        steps += 1;
+                        // A caller that gave up before its turn has brought nothing (A-05).
+                        if !answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
+                            self.step(event, answer)?;
+                        }
+                    }
+                    Some(Command::Read(reader)) => readers.push(reader),
+                    Some(Command::Stop) => stop = true,
+                    None => break,
+                }
+                if stop || steps + readers.len() >= self.group {
+                    break;
+                }
+                next = match self.commands.try_recv() {
+                    Ok(command) => Some(command),
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
+                };
+            }
+            if self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
+                self.step(Event::Woke, None)?;
+                steps += 1;
+            }
+            self.commit(steps)?;
+            self.serve(&mut readers);
+            if stop {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next command, or nothing when it is time to look at the timers.
+    fn wait(&self) -> Option<Command> {
+        let wait = self.engine.next_wakeup().map_or(IDLE, |at| self.clock.until(at)).min(IDLE);
+        match self.commands.recv_timeout(wait) {
+            Ok(command) => Some(command),
+            Err(RecvTimeoutError::Timeout) => None,
+            // Every handle is gone: nobody can ever ask again.
+            Err(RecvTimeoutError::Disconnected) => Some(Command::Stop),
+        }
+    }
+
+    fn step(&mut self, event: Event, answer: Option<Answer>) -> Result<(), leeway_engine::Error> {
+        let began = Instant::now();
+        self.engine.step(self.clock.now(), event, answer)?;
+        self.effects.metrics.step_seconds.observe(began.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn commit(&mut self, steps: usize) -> Result<(), leeway_engine::Error> {
+        if steps == 0 {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let released = self.engine.commit()?;
+        let flushed = released.iter().any(|step| step.index.is_some());
+        let metrics = &self.effects.metrics;
+        if flushed {
+            metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+            metrics.flushes.inc();
+        }
+        metrics.steps.inc_by(steps as u64);
+        metrics.group_size.observe(steps as f64);
+        self.tell_watchers(&released);
+        for step in released {
+            self.release(step);
+        }
+        Ok(())
+    }
+
+    fn tell_watchers(&self, released: &[Released<Option<Answer>>]) {
+        if self.effects.changes.receiver_count() == 0 {
+            return;
+        }
+        let ids: std::collections::BTreeSet<JobId> =
+            released.iter().flat_map(|step| step.changed_jobs.iter().copied()).collect();
+        let scheduler = self.engine.scheduler();
+        let mut jobs: Vec<Job> =
+            ids.into_iter().filter_map(|id| scheduler.job(id)).map(|job| shown(scheduler, job)).collect();
+        if !jobs.is_empty() {
+            jobs.sort_by_key(|job| job.version);
+            // Nobody listening any more is no fault.
+            let _ = self.effects.changes.send(jobs.into());
+        }
+    }
+
+    fn release(&self, step: Released<Option<Answer>>) {
+        let mut answer = step.tag;
+        for action in step.actions {
+            match action {
+                Action::Reply(reply) => {
+                    if let Some(answer) = answer.take() {
+                        // The one who asked may be gone; what was done stays done.
+                        let _ = answer.send(reply);
+                    }
+                }
+                Action::Signal { run } => self.effects.signals.signal(run),
+                other => {
+                    if let Action::Launch(order) = &other {
+                        self.effects.in_flight.begin(order.run);
+                    }
+                    // The executor ends only with the process.
+                    let _ = self.effects.actions.send(other);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, readers: &mut Vec<Reader>) {
+        if readers.is_empty() {
+            return;
+        }
+        let store = self.engine.store();
+        let mut view = View {
+            scheduler: self.engine.scheduler(),
+            store,
+            ledger: &mut self.ledger,
+            now: self.clock.now(),
+            changes: &self.effects.changes,
+        };
+        for reader in readers.drain(..) {
+            reader(&mut view);
+        }
+    }
+}
+
+/// The run that an action concerns, for the log.
+pub fn run_of(action: &Action) -> Option<RunId> {
+    match action {
+        Action::Launch(order) => Some(order.run),
+        Action::Stop { run, .. } | Action::Signal { run } => Some(*run),
+        Action::Reply(_) | Action::Deliver { .. } | Action::DeleteCheckpoint { .. } => None,
+    }
+}

@@ -1,0 +1,278 @@
+//! Configuration: defaults, then a file, then the environment, then the command line. What is wrong is refused with its
+//! key, its value and what to do; an unknown key with the nearest known one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use config::{Config as Layers, File, FileFormat, Value};
+use leeway_core::{Config, config as core_config};
+use leeway_market::replay::End;
+use leeway_model::budget::BudgetSpec;
+use leeway_model::cluster::ClusterSpec;
+use leeway_model::egress::EgressTable;
+use leeway_model::{Bytes, Currency, Millis, Name, Timestamp};
+use leeway_webhook::TargetPolicy;
+
+mod convert;
+mod error;
+mod raw;
+mod read;
+mod schema;
+
+pub use error::SettingsError;
+pub use schema::{nearest, scalar_keys};
+
+/// A whole configuration with every key explained; also the text of `deploy/`'s example.
+pub const EXAMPLE: &str = include_str!("settings/example.toml");
+
+const ENVIRONMENT: &str = "the environment";
+const COMMAND_LINE: &str = "the command line";
+
+/// Where settings come from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    pub file: Option<PathBuf>,
+    /// Usually `std::env::vars()`; `LEEWAY_LEASE__TTL` sets `lease.ttl`.
+    pub environment: BTreeMap<String, String>,
+    /// Key and value, as flags of the command line gave them.
+    pub overrides: Vec<(String, String)>,
+}
+
+/// Everything the server needs to know to start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub installation: Name,
+    /// Home of the store, keys, logs and uploads.
+    pub data_dir: PathBuf,
+    pub listen: SocketAddr,
+    pub metrics_listen: SocketAddr,
+    pub default_policy: Name,
+    pub default_budget: Option<Name>,
+    /// Of the ledger.
+    pub currency: Currency,
+    pub log: Log,
+    pub lease: core_config::Lease,
+    pub money: core_config::Money,
+    pub launch: core_config::Launch,
+    pub estimates: core_config::Estimates,
+    pub price_max_age: Millis,
+    pub keep_finished: Millis,
+    pub keep_requests: Millis,
+    pub placements_per_step: usize,
+    pub limits: Limits,
+    /// The program of agents on this host, started as `PROGRAM agent --run-dir DIR`; this very program when not given.
+    pub agent_program: Option<PathBuf>,
+    pub webhooks: Webhooks,
+    pub budgets: Vec<BudgetSpec>,
+    pub clusters: Vec<ClusterSettings>,
+    pub catalogs: Vec<CatalogSettings>,
+    pub egress: EgressTable,
+    /// So many seconds of the scheduler pass in a real one.
+    pub clock_speed: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// A filter such as `info` or `leeway_server=debug,warn`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// What happens at a bound is said where it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Commands that may wait for the scheduler; beyond it callers are told to come back.
+    pub queue: usize,
+    /// Commands that share one flush at most.
+    pub group: usize,
+    /// Output that is kept of one rank of one run.
+    pub log_size: Bytes,
+    /// Largest upload.
+    pub upload_size: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub struct Webhooks {
+    pub policy: TargetPolicy,
+    /// For one attempt.
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClusterSettings {
+    pub spec: ClusterSpec,
+    pub market: Option<MarketSettings>,
+}
+
+/// A recorded market that a cluster's spot offers follow.
+#[derive(Clone, Debug)]
+pub struct MarketSettings {
+    /// A file, or `builtin:NAME` for one that comes with the program.
+    pub trace: String,
+    /// The machine shape whose spot offer follows it.
+    pub shape: Name,
+    /// Warning before a loss for which the trace states none.
+    pub notice: Millis,
+    pub end: End,
+}
+
+/// A price list to read at start.
+#[derive(Clone, Debug)]
+pub struct CatalogSettings {
+    pub file: PathBuf,
+    /// For layouts that name no provider.
+    pub provider: Option<String>,
+    /// When its prices were seen; the file's own time when the file does not say.
+    pub as_of: Option<Timestamp>,
+    /// Refused when it is older.
+    pub max_age: Option<Millis>,
+}
+
+impl Settings {
+    /// Reads all sources, the later ones winning, and checks the whole.
+    pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
+        let mut layers = Layers::builder();
+        if let Some(path) = &sources.file {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let message = format!("cannot be read: {error}; name an existing file with --config");
+                SettingsError::new("", message).from_origin(Some(&path.display().to_string()))
+            })?;
+            layers = layers.add_source(Text { origin: path.display().to_string(), text });
+        }
+        for (key, value) in environment(&sources.environment)? {
+            layers = set(layers, &key, value, ENVIRONMENT)?;
+        }
+        for (key, value) in &sources.overrides {
+            known(key)?;
+            layers = set(layers, key, value.clone(), COMMAND_LINE)?;
+        }
+        let layers = layers.build().map_err(layer_error)?;
+        schema::check(&layers.cache)?;
+        let raw: raw::Raw = layers.try_deserialize().map_err(layer_error)?;
+        let base = sources.file.as_ref().and_then(|file| file.parent()).unwrap_or_else(|| "".as_ref());
+        convert::settings(&raw, base).map_err(|error| {
+            let origin = sources.file.as_ref().map(|file| file.display().to_string());
+            error.from_origin(origin.as_deref())
+        })
+    }
+
+    /// Settings from the text of a file, for tests and for servers inside another program.
+    pub fn from_toml(text: &str) -> Result<Self, SettingsError> {
+        let layers = Layers::builder().add_source(File::from_str(text, FileFormat::Toml));
+        let layers = layers.build().map_err(layer_error)?;
+        schema::check(&layers.cache)?;
+        let raw: raw::Raw = layers.try_deserialize().map_err(layer_error)?;
+        convert::settings(&raw, "".as_ref())
+    }
+
+    /// What the core needs of all this.
+    pub fn core(&self) -> Config {
+        let installation = leeway_model::InstallationId(self.installation.clone());
+        Config {
+            currency: self.currency,
+            default_budget: self.default_budget.clone(),
+            lease: self.lease,
+            money: self.money,
+            launch: self.launch,
+            estimates: self.estimates.clone(),
+            egress: self.egress.clone(),
+            price_max_age: self.price_max_age,
+            keep_finished: self.keep_finished,
+            keep_requests: self.keep_requests,
+            placements_per_step: self.placements_per_step,
+            ..Config::new(installation, self.default_policy.clone())
+        }
+    }
+}
+
+/// A file that was read already, so that its errors carry its name.
+#[derive(Clone, Debug)]
+struct Text {
+    origin: String,
+    text: String,
+}
+
+impl config::Source for Text {
+    fn clone_into_box(&self) -> Box<dyn config::Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<config::Map<String, Value>, config::ConfigError> {
+        use config::Format;
+        FileFormat::Toml
+            .parse(Some(&self.origin), &self.text)
+            .map_err(|cause| config::ConfigError::FileParse { uri: Some(self.origin.clone()), cause })
+    }
+}
+
+type Builder = config::ConfigBuilder<config::builder::DefaultState>;
+
+fn set(layers: Builder, key: &str, value: String, origin: &str) -> Result<Builder, SettingsError> {
+    let value = Value::new(Some(&origin.to_owned()), value);
+    layers.set_override(key, value).map_err(layer_error)
+}
+
+/// Variables that set a key. Programs use other `LEEWAY_` variables, so an unknown one is refused only when it is
+/// nearly a known one, which makes it a slip.
+fn environment(variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, SettingsError> {
+    const PREFIX: &str = "LEEWAY_";
+    let keys = scalar_keys();
+    let variable_of = |key: &str| format!("{PREFIX}{}", key.replace('.', "__").to_uppercase());
+    let by_variable: BTreeMap<String, &String> = keys.iter().map(|key| (variable_of(key), key)).collect();
+    let mut found = Vec::new();
+    for (name, value) in variables.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
+        if let Some(key) = by_variable.get(name) {
+            found.push(((*key).clone(), value.clone()));
+            continue;
+        }
+        let rest = &name[PREFIX.len()..];
+        let slip = by_variable.keys().find(|known| strsim::damerau_levenshtein(&known[PREFIX.len()..], rest) == 1);
+        if let Some(known) = slip {
+            let message = format!("there is no such key; did you mean {known}?");
+            return Err(SettingsError::new(name, message).from_origin(Some(ENVIRONMENT)));
+        }
+    }
+    Ok(found)
+}
+
+/// Refuses a key of the command line that does not exist.
+fn known(key: &str) -> Result<(), SettingsError> {
+    let keys = scalar_keys();
+    if keys.iter().any(|known| known == key) {
+        return Ok(());
+    }
+    let message = match nearest(key, keys.iter().map(String::as_str)) {
+        Some(name) => format!("there is no such key; did you mean '{name}'?"),
+        None => "there is no such key".to_owned(),
+    };
+    Err(SettingsError::new(key, message).from_origin(Some(COMMAND_LINE)))
+}
+
+fn layer_error(error: config::ConfigError) -> SettingsError {
+    match error {
+        config::ConfigError::FileParse { uri, cause } => {
+            let message = format!("is not TOML: {cause}");
+            SettingsError::new("", message).from_origin(uri.as_deref())
+        }
+        config::ConfigError::Type { origin, unexpected, expected, key } => {
+            let message = format!("found {unexpected}; write {expected}");
+            SettingsError::new(key.unwrap_or_default(), message).from_origin(origin.as_deref())
+        }
+        config::ConfigError::At { error, origin, key } => {
+            let mut inner = layer_error(*error);
+            if inner.key.is_empty() {
+                inner.key = key.unwrap_or_default();
+            }
+            inner.from_origin(origin.as_deref())
+        }
+        other => SettingsError::new("", other.to_string()),
+    }
+}
