@@ -1,7 +1,7 @@
 //! `cheapest`: the lowest price an hour, nothing else counted. A yardstick, and what many tools do.
 
 use leeway_core::policy::{JobView, Policy, Ranked, Scored, Verdict};
-use leeway_model::{Micros, Millis, Rate};
+use leeway_model::{Micros, Millis};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Cheapest;
@@ -19,10 +19,6 @@ impl Policy for Cheapest {
 
     fn rank(&self, _job: &JobView<'_>, place: &Scored) -> Micros {
         place.rate.cost(HOUR)
-    }
-
-    fn floor(&self, _compute: Micros, rate: Rate) -> Micros {
-        rate.cost(HOUR)
     }
 
     fn decide(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Verdict {

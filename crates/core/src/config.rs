@@ -132,15 +132,6 @@ impl Config {
         }
     }
 
-    /// Relative speed of an accelerator model.
-    pub fn speed(&self, model: Option<&str>) -> f64 {
-        model
-            .and_then(|model| self.estimates.speeds.get(model))
-            .copied()
-            .filter(|s| s.is_finite() && *s > 0.0)
-            .unwrap_or(1.0)
-    }
-
     /// How long after its last renewal a silent run may no longer have effects.
     pub fn silence(&self) -> Millis {
         self.lease.ttl.saturating_add(self.lease.kill_grace).saturating_add(self.lease.margin)

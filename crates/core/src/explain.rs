@@ -8,8 +8,9 @@ use leeway_model::run::Run;
 use leeway_model::{Bill, JobId, Name};
 
 use crate::reply::Refused;
+use crate::round::queue::{self, Scope};
 use crate::round::score::Economics;
-use crate::round::select::{self, Evaluation};
+use crate::round::select::{self, Evaluation, Search};
 use crate::scheduler::Scheduler;
 
 /// A job with everything that was decided about it.
@@ -35,7 +36,20 @@ impl Scheduler {
     /// How every offer looks to a job that is not submitted.
     pub fn dry_run(&self, spec: JobSpec) -> Result<Evaluation, Refused> {
         self.check_spec(&spec)?;
-        let job = Job {
+        Ok(self.evaluate(&self.imagined(spec)))
+    }
+
+    /// The places that a round would choose among for a job that is not submitted.
+    pub fn choose(&self, spec: &JobSpec) -> Search {
+        let job = self.imagined(spec.clone());
+        let economics = Economics::of(&self.config, &job);
+        let scope = Scope::Everywhere(queue::groups_for(&job.spec.resources, &self.fleet));
+        let (_, policy) = self.policy_of(&job);
+        select::search(self.market(policy.as_ref()), &self.view(&job, &economics), &economics, &scope)
+    }
+
+    fn imagined(&self, spec: JobSpec) -> Job {
+        Job {
             id: JobId(0),
             spec: Arc::new(spec),
             state: JobState::Pending,
@@ -53,8 +67,7 @@ impl Scheduler {
             version: 0,
             saves_without_progress: 0,
             save_time: None,
-        };
-        Ok(self.evaluate(&job))
+        }
     }
 
     fn evaluate(&self, job: &Job) -> Evaluation {

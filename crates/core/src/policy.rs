@@ -24,13 +24,10 @@ pub trait Policy: Send + Sync + Debug {
     }
 
     /// What to minimise, in micro-units. Ties go to the smaller offer key.
+    ///
+    /// Must not fall when the rate, the expected time or any term of the bill rises: the search ranks the least that a
+    /// place could cost and stops where that is no better than what it has.
     fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros;
-
-    /// A bound that no place at `compute` cost and `rate` can rank below; the search stops when it is reached. The
-    /// default holds for every policy that ranks by at least the compute term.
-    fn floor(&self, compute: Micros, _rate: Rate) -> Micros {
-        compute
-    }
 
     /// What to do with the places that can be had now, best first; never empty.
     fn decide(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Verdict {

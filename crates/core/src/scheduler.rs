@@ -49,10 +49,10 @@ impl Scheduler {
         let mut timers = Timers::default();
         timers.set(Timer::Sweep, Timestamp::ZERO);
         Self {
+            fleet: Fleet::new(config.estimates.speeds.clone()),
             config,
             policies,
             tables: Tables::default(),
-            fleet: Fleet::default(),
             queue: Queue::default(),
             timers,
             volatile: Volatile::default(),
@@ -67,6 +67,7 @@ impl Scheduler {
 
     /// Applies one event. Every consequence is in `actions` when this returns.
     pub fn handle(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
+        self.notice_gap(now);
         self.now = self.now.max(now);
         debug_assert!(self.actions.is_empty(), "actions of the last step were taken");
         let reply = self.dispatch(event);
@@ -124,6 +125,17 @@ impl Scheduler {
                 None
             }
             Event::Woke => None,
+        }
+    }
+
+    /// Called long after it asked to be: the clock jumped, or this process or its machine stood still. No silence in
+    /// that time is the agents' fault, so leases are judged as after a start.
+    fn notice_gap(&mut self, now: Timestamp) {
+        const GAP: Millis = Millis::from_mins(5);
+        let due = self.next_wakeup().map(|due| due.max(self.now));
+        if due.is_some_and(|due| now.since(due) > GAP) {
+            self.volatile.started = now;
+            self.volatile.renewals.clear();
         }
     }
 

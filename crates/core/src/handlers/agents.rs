@@ -158,6 +158,12 @@ impl Scheduler {
             self.order_stop(id, reason);
         } else if all {
             let reason = self.meaning(&run, 0);
+            if reason == EndReason::Succeeded
+                && let Some(row) = self.tables.runs.change(&id)
+            {
+                // The work was done before the drain's reason could come true.
+                row.end = Some(EndReason::Succeeded);
+            }
             self.order_stop(id, reason);
         }
         if all {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leeway_model::checkpoint::{Checkpoint, CheckpointId, CheckpointRef, CheckpointState};
-use leeway_model::job::JobState;
+use leeway_model::job::{JobState, StartReason};
 use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{EndReason, Run, RunState};
 use leeway_model::{Bytes, JobId, Millis, RunId};
@@ -130,9 +130,10 @@ impl Scheduler {
     }
 
     pub(crate) fn on_damage_reported(&mut self, id: RunId, rank: u32, damaged: CheckpointId, detail: &str) -> Reply {
-        if let Err(refused) = self.heard(id, rank) {
-            return Reply::Refused(refused);
-        }
+        let nodes = match self.heard(id, rank) {
+            Ok(run) => run.nodes,
+            Err(refused) => return Reply::Refused(refused),
+        };
         let job = id.job;
         let known = self.tables.checkpoints.get(&(job, damaged)).map(|row| row.state);
         match known {
@@ -161,6 +162,10 @@ impl Scheduler {
                 "NO_VALID_CHECKPOINT",
                 "no committed checkpoint is left that could be verified",
             ));
+        }
+        if nodes > 1 && known == Some(CheckpointState::Good) {
+            // Other ranks may have restored it already; the whole gang begins anew from the next one.
+            self.order_stop(id, EndReason::CheckpointDamaged);
         }
         Reply::TryInstead(next)
     }
@@ -196,7 +201,8 @@ impl Scheduler {
         let had = self.tables.checkpoints.range((job, CheckpointId { epoch: 0, seq: 0 })..).next();
         let had = had.is_some_and(|((owner, _), _)| *owner == job);
         let may_restart = row.spec.checkpoint.as_ref().is_none_or(|policy| policy.restart_without);
-        row.state != JobState::Waiting && row.checkpoint.is_none() && had && !may_restart
+        let afresh = row.start_reason == StartReason::First;
+        row.state != JobState::Waiting && row.checkpoint.is_none() && had && !may_restart && !afresh
     }
 }
 

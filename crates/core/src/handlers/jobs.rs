@@ -319,7 +319,9 @@ impl Scheduler {
         if let Some(row) = self.tables.jobs.change(&id) {
             row.retries = RetriesUsed::default();
             row.saves_without_progress = 0;
-            row.start_reason = if row.epoch == 0 { StartReason::First } else { StartReason::Failed };
+            // Without a checkpoint to go on from it starts afresh, as the refusal promised.
+            let afresh = row.epoch == 0 || row.checkpoint.is_none();
+            row.start_reason = if afresh { StartReason::First } else { StartReason::Failed };
         }
         self.set_state(id, JobState::Pending, None);
         self.settle_dependencies(id);

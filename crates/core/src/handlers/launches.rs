@@ -230,24 +230,21 @@ impl Scheduler {
                 offer.cooldown = next;
             }
         });
+        self.fleet.set_cooling(offer, true);
         self.timers.set(Timer::Offer(key.clone()), until);
     }
 
     pub(crate) fn on_offer_timer(&mut self, key: &OfferKey) {
         if let Some(offer) = self.fleet.find(key) {
+            self.fleet.set_cooling(offer, false);
             self.touch(offer);
         }
     }
 
     /// An offer may have become better for someone who waits.
     pub(crate) fn touch(&mut self, offer: crate::round::fleet::OfferId) {
-        let slot = self.fleet.slot(offer);
-        let open = slot.ready
-            && slot.offer.price.is_some()
-            && slot.offer.cooling_until.is_none_or(|until| until <= self.now)
-            && self.fleet.free(offer) != Some(0);
-        if open {
-            self.queue.wake(offer, slot.group);
+        if self.fleet.is_open(offer) {
+            self.queue.wake(offer, self.fleet.slot(offer).group);
         }
     }
 
@@ -266,7 +263,7 @@ impl Scheduler {
                 if run.launched.is_some() {
                     consider(run.posted_until.after(self.config.money.meter_every));
                     if self.is_bound(run) {
-                        consider(self.lease_end(run));
+                        consider(self.all_silent(run));
                     }
                 }
             }
@@ -309,16 +306,31 @@ impl Scheduler {
         Some(run.started?.after(job.spec.time.max_duration?))
     }
 
-    /// When the silence of a run's agents has lasted so long that none of them may still have effects.
+    /// When the first of a run's silent agents may no longer have effects: the run is then lost.
     pub(crate) fn lease_end(&self, run: &Run) -> Timestamp {
+        self.silences(run).min().unwrap_or(Timestamp::from_millis(i64::MAX))
+    }
+
+    /// When none of a run's agents may still have effects: only then may the next epoch begin without other proof. A
+    /// gang that lost one agent still has the others.
+    fn all_silent(&self, run: &Run) -> Timestamp {
+        self.silences(run).max().unwrap_or(Timestamp::ZERO)
+    }
+
+    /// For each rank whose program has not ended: when its silence has lasted for long enough.
+    fn silences<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = Timestamp> + 'a {
         let grace = self.volatile.started.after(self.config.lease.ttl.saturating_mul(2));
         let launched = run.launched.unwrap_or(run.placed).after(self.config.launch.deadline);
-        let heard = (0..run.nodes).map(|rank| match self.volatile.renewals.get(&(run.id, rank)) {
+        let running = (0..run.nodes).filter(|rank| run.exits[*rank as usize].is_none());
+        running.map(move |rank| match self.volatile.renewals.get(&(run.id, rank)) {
             Some(at) => at.after(self.config.silence()),
-            // An agent that never spoke in this process: it may still be starting, or reconnecting.
-            None => launched.max(grace.after(self.config.silence())),
-        });
-        heard.min().unwrap_or(launched)
+            // It was heard before this process began, and its lease was renewed at the latest then.
+            None if run.agents[rank as usize].is_some() => {
+                grace.max(self.volatile.started.after(self.config.silence()))
+            }
+            // It may still be starting.
+            None => launched.max(grace),
+        })
     }
 
     pub(crate) fn on_run_timer(&mut self, id: RunId) {
@@ -346,8 +358,11 @@ impl Scheduler {
             return;
         }
         if self.now >= self.lease_end(&run) {
+            let all = self.now >= self.all_silent(&run);
             self.order_stop(id, lost_reason(&run));
-            self.recover(id, None);
+            if all {
+                self.recover(id, None);
+            }
         } else if run.drain_by.is_some_and(|by| self.now >= by) {
             self.order_stop(id, EndReason::Interrupted);
         } else if run.drain_by.is_none() && self.longest(&run).is_some_and(|limit| self.now >= limit) {
@@ -360,7 +375,7 @@ impl Scheduler {
             self.post_usage(run.id);
         }
         // The lease is over: whatever its machines do, the job may go on elsewhere.
-        if run.launched.is_some() && self.now >= self.lease_end(run) && self.is_bound(run) {
+        if run.launched.is_some() && self.now >= self.all_silent(run) && self.is_bound(run) {
             self.recover(run.id, None);
         }
         let ordered = run.stop_ordered.unwrap_or(run.placed);

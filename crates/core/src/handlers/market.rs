@@ -35,14 +35,18 @@ impl Scheduler {
             });
             return Err(fault);
         }
-        let old = self.fleet.slot(offer).offer.price.as_ref().map(|price| price.rate);
+        let known = self.fleet.slot(offer).offer.price.as_ref();
+        let old = known.map(|price| price.rate);
+        let stale = known.is_some_and(|price| {
+            price.source != Source::Declared && self.now.since(price.observed) > self.config.price_max_age
+        });
         let price = observation.price.clone();
         let rate = price.rate;
         self.fleet.change(offer, |row| row.price = Some(price));
         if old != Some(rate) {
             self.reprice_runs(offer);
         }
-        if old.is_none_or(|old| rate < old) {
+        if stale || old.is_none_or(|old| rate < old) {
             self.touch(offer);
         }
         Ok(())

@@ -1,7 +1,9 @@
 //! Every offer, indexed so that a job can look at the cheapest first.
 //!
-//! Offers are grouped by accelerator model and count; inside a group they stand in order of price. Within a group all
-//! machines have one relative speed, so price order is also the order of the least a job can cost there.
+//! Offers are grouped by capacity type and by accelerator model and count; inside a group they stand in order of price.
+//! All machines of a group have one relative speed, so price order is also the order of the least a job can cost there.
+//! Two orders are kept: every priced offer, and those that could take a run now, so that a search never walks over
+//! what is full, cooling down or not ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +12,7 @@ use leeway_model::market::{InterruptionBelief, Offer, OfferKey, Price, Source};
 use leeway_model::resources::{Accelerators, CapacityType, MachineShape};
 use leeway_model::{Currency, Millis, Name, Rate, Timestamp};
 
+use super::score::Belief;
 use crate::state::table::{RowKey, RowSink, TableId};
 
 /// Position of an offer in this process; not stable over restarts, so it never decides a tie.
@@ -33,9 +36,15 @@ pub struct Slot {
     /// Machines of this offer in runs that are not released.
     pub used: u32,
     pub group: GroupId,
+    /// Relative speed of its accelerators.
+    pub speed: f64,
+    /// Kept off after a refusal or a loss, until its timer.
+    cooling: bool,
     pool: usize,
-    /// The price under which it stands in its group; `None` while it has no usable price or was removed.
-    listed: Option<Rate>,
+    /// The price under which it stands in its group; `None` while it has none or was removed.
+    priced: Option<Rate>,
+    /// The price under which it stands among the open offers of its group.
+    open: Option<Rate>,
 }
 
 /// Machines shared by all capacity types of one shape of one cluster.
@@ -48,8 +57,13 @@ struct Pool {
 #[derive(Clone, Debug)]
 pub struct Group {
     pub accelerators: Option<Accelerators>,
+    pub capacity: CapacityType,
+    pub speed: f64,
+    /// The best in each respect that any of its offers ever was.
+    pub best: Belief,
     /// By price, then by place in the fleet.
-    offers: BTreeSet<(Rate, OfferId)>,
+    priced: BTreeSet<(Rate, OfferId)>,
+    open: BTreeSet<(Rate, OfferId)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -59,11 +73,17 @@ pub struct Fleet {
     pool_of: BTreeMap<(Name, Name), usize>,
     by_key: BTreeMap<OfferKey, OfferId>,
     groups: Vec<Group>,
-    group_of: BTreeMap<Option<Accelerators>, GroupId>,
+    group_of: BTreeMap<(CapacityType, Option<Accelerators>), GroupId>,
+    /// Relative speed by accelerator model.
+    speeds: BTreeMap<Box<str>, f64>,
     changed: BTreeSet<OfferKey>,
 }
 
 impl Fleet {
+    pub fn new(speeds: BTreeMap<Box<str>, f64>) -> Self {
+        Self { speeds, ..Self::default() }
+    }
+
     pub fn find(&self, key: &OfferKey) -> Option<OfferId> {
         self.by_key.get(key).copied()
     }
@@ -97,9 +117,14 @@ impl Fleet {
         &self.groups[id.0 as usize]
     }
 
-    /// Offers of a group from the cheapest on.
-    pub fn by_price(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
-        self.groups[group.0 as usize].offers.iter().copied()
+    /// Offers of a group that could take a run now, from the cheapest on.
+    pub fn open(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
+        self.groups[group.0 as usize].open.iter().copied()
+    }
+
+    /// Every priced offer of a group from the cheapest on.
+    pub fn priced(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
+        self.groups[group.0 as usize].priced.iter().copied()
     }
 
     /// Machines that a new run could take: the lesser of what the cluster has left and what the market allows.
@@ -180,7 +205,7 @@ impl Fleet {
 
     fn add(&mut self, key: OfferKey, spec: &ClusterSpec, shape: MachineShape, pool: usize) -> OfferId {
         let id = OfferId(u32::try_from(self.slots.len()).expect("fewer than four billion offers"));
-        let group = self.group_for(shape.accelerators.clone());
+        let (group, speed) = self.group_for(key.capacity, shape.accelerators.clone());
         self.slots.push(Slot {
             offer: Offer {
                 key: key.clone(),
@@ -198,22 +223,35 @@ impl Fleet {
             on_demand: None,
             used: 0,
             group,
+            speed,
+            cooling: false,
             pool,
-            listed: None,
+            priced: None,
+            open: None,
         });
         self.by_key.insert(key.clone(), id);
         self.changed.insert(key);
         id
     }
 
-    fn group_for(&mut self, accelerators: Option<Accelerators>) -> GroupId {
-        if let Some(&group) = self.group_of.get(&accelerators) {
-            return group;
+    fn group_for(&mut self, capacity: CapacityType, accelerators: Option<Accelerators>) -> (GroupId, f64) {
+        let key = (capacity, accelerators);
+        if let Some(&group) = self.group_of.get(&key) {
+            return (group, self.group(group).speed);
         }
         let group = GroupId(self.groups.len() as u32);
-        self.groups.push(Group { accelerators: accelerators.clone(), offers: BTreeSet::new() });
-        self.group_of.insert(accelerators, group);
-        group
+        let known = key.1.as_ref().and_then(|accelerators| self.speeds.get(&accelerators.model));
+        let speed = known.copied().filter(|speed| speed.is_finite() && *speed > 0.0).unwrap_or(1.0);
+        self.groups.push(Group {
+            accelerators: key.1.clone(),
+            capacity,
+            speed,
+            best: Belief::from(&InterruptionBelief::default()),
+            priced: BTreeSet::new(),
+            open: BTreeSet::new(),
+        });
+        self.group_of.insert(key, group);
+        (group, speed)
     }
 
     /// Changes the durable part of an offer and its place by price.
@@ -228,22 +266,29 @@ impl Fleet {
 
     pub fn set_ready(&mut self, id: OfferId, ready: bool) {
         self.slots[id.0 as usize].ready = ready;
+        self.relist(id);
     }
 
+    /// Keeps an offer off, or lets it be looked at again.
+    pub fn set_cooling(&mut self, id: OfferId, cooling: bool) {
+        self.slots[id.0 as usize].cooling = cooling;
+        self.relist(id);
+    }
+
+    pub fn is_open(&self, id: OfferId) -> bool {
+        self.slot(id).open.is_some()
+    }
+
+    /// Brings an offer's places in its group up to date.
     fn relist(&mut self, id: OfferId) {
+        let full = self.free(id) == Some(0);
         let slot = &mut self.slots[id.0 as usize];
+        let group = &mut self.groups[slot.group.0 as usize];
+        group.best = group.best.best(Belief::from(&slot.offer.belief));
         let rate = slot.offer.price.as_ref().map(|price| price.rate);
-        if rate == slot.listed {
-            return;
-        }
-        let offers = &mut self.groups[slot.group.0 as usize].offers;
-        if let Some(old) = slot.listed {
-            offers.remove(&(old, id));
-        }
-        if let Some(new) = rate {
-            offers.insert((new, id));
-        }
-        slot.listed = rate;
+        move_to(&mut group.priced, &mut slot.priced, rate, id);
+        let open = rate.filter(|_| slot.ready && !slot.cooling && !full);
+        move_to(&mut group.open, &mut slot.open, open, id);
     }
 
     /// Counts machines as taken by a run.
@@ -251,6 +296,7 @@ impl Fleet {
         let slot = &mut self.slots[id.0 as usize];
         slot.used += machines;
         self.pools[slot.pool].used += machines;
+        self.relist_siblings(id);
     }
 
     /// Counts machines as free again.
@@ -259,6 +305,13 @@ impl Fleet {
         let pool = &mut self.pools[slot.pool];
         slot.used = slot.used.checked_sub(machines).expect("a run gives back what it took");
         pool.used = pool.used.checked_sub(machines).expect("a run gives back what it took");
+        self.relist_siblings(id);
+    }
+
+    fn relist_siblings(&mut self, id: OfferId) {
+        let siblings: Vec<OfferId> = self.siblings(id).collect();
+        // A removed offer stands under no key and so has no sibling, itself included.
+        siblings.into_iter().for_each(|sibling| self.relist(sibling));
     }
 
     /// All offers that share machines with this one, itself included.
@@ -302,7 +355,9 @@ impl Fleet {
     /// Puts back a durable offer under its cluster's declaration.
     pub fn load(&mut self, offer: Offer, spec: &ClusterSpec, ready: bool) {
         if let Some(id) = self.find_or_add(&offer.key, spec, ready) {
-            self.slots[id.0 as usize].offer = offer;
+            let slot = &mut self.slots[id.0 as usize];
+            slot.cooling = offer.cooling_until.is_some();
+            slot.offer = offer;
             self.relist(id);
         }
     }
@@ -311,4 +366,18 @@ impl Fleet {
     pub fn settle(&mut self) {
         self.changed.clear();
     }
+}
+
+/// Moves an offer within an order from where it stands to where it belongs.
+fn move_to(order: &mut BTreeSet<(Rate, OfferId)>, stands: &mut Option<Rate>, belongs: Option<Rate>, id: OfferId) {
+    if *stands == belongs {
+        return;
+    }
+    if let Some(old) = *stands {
+        order.remove(&(old, id));
+    }
+    if let Some(new) = belongs {
+        order.insert((new, id));
+    }
+    *stands = belongs;
 }

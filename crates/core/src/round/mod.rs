@@ -41,7 +41,7 @@ impl Scheduler {
             tries -= 1;
             self.try_job(job, Some(shape));
         }
-        self.unfinished = tries == 0 && self.queue.next().is_some();
+        self.unfinished = tries == 0 && (self.queue.next().is_some() || !self.roomier.is_empty());
     }
 
     /// Jobs that wait for room in a budget are tried one by one, until one still does not fit.
@@ -80,17 +80,20 @@ impl Scheduler {
                 let reason = self.blocked_reason(&job, &search);
                 match shape {
                     Some(shape) => self.queue.block(shape, || reason),
-                    // It left its budget's line for the queue of its shape, where capacity will wake it.
+                    // It left its budget's line for the queue of its shape, where capacity will wake it; the next in
+                    // line may want another shape.
                     None => self.queue.add(&job, &self.fleet),
                 }
-                false
+                shape.is_none()
             }
             Attempt::Parked(park, reason) => {
+                // Still without room in the same budget: then so are those behind it.
+                let moved = self.queue.parked(id) != Some(&park);
                 self.queue.park(&job, park);
                 if job.reason.as_ref() != Some(&reason) {
                     self.set_state(id, JobState::Pending, Some(reason));
                 }
-                shape.is_some()
+                shape.is_some() || moved
             }
         }
     }

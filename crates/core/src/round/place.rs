@@ -1,14 +1,14 @@
 //! Placing one job: search, the policy's word, the hold, the run.
 
 use leeway_model::budget::Refusal;
-use leeway_model::decision::Decision;
+use leeway_model::decision::{Decision, RejectionCount};
 use leeway_model::job::{Job, JobState, Reason};
 use leeway_model::resources::CapacityType;
 use leeway_model::run::{Run, RunState};
 use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term};
 
 use super::queue::{Park, Scope};
-use super::score::{self, Economics};
+use super::score::{self, Belief, Economics};
 use super::select::{self, Place};
 use super::{Attempt, filter};
 use crate::action::Action;
@@ -17,7 +17,7 @@ use crate::policy::Verdict;
 use crate::scheduler::Scheduler;
 use crate::timers::Timer;
 
-/// A job whose own cost cap stops it is looked at again after this.
+/// A job that its own cost cap or a budget stops is looked at again after this.
 const OVER_COST_AGAIN: Millis = Millis::from_mins(10);
 
 /// What the search and the policy agreed on.
@@ -80,12 +80,11 @@ impl Scheduler {
         let refusal = refusal.expect("there is at least one place, and every one was refused");
         self.tell_denied(job.id, &refusal);
         let reason = Reason::new(refusal.code(), refusal.to_string());
+        // Room is not all that can help: a cheaper place may come back, and a smaller job may stand behind a larger one.
+        self.timers.set(Timer::Job(job.id), self.now.after(OVER_COST_AGAIN));
         match refusal.budget() {
             Some(budget) => Attempt::Parked(Park::Budget(budget.clone()), reason),
-            None => {
-                self.timers.set(Timer::Job(job.id), self.now.after(OVER_COST_AGAIN));
-                Attempt::Parked(Park::Timer, reason)
-            }
+            None => Attempt::Parked(Park::Timer, reason),
         }
     }
 
@@ -122,7 +121,8 @@ impl Scheduler {
         let slot = self.fleet.slot(place.offer);
         let price = slot.offer.price.clone().expect("a place has a price: the filter saw to it");
         let interval =
-            score::saving(&self.config, &job.spec, slot).map(|saving| score::checkpoint_interval(&job.spec, saving));
+            score::saving(&self.config, &job.spec, slot.offer.key.capacity, Belief::from(&slot.offer.belief))
+                .map(|saving| score::checkpoint_interval(&job.spec, saving));
         let nodes = job.spec.nodes;
         let run = Run {
             id,
@@ -189,28 +189,31 @@ impl Scheduler {
         }
     }
 
-    /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed. The search
-    /// meets them in order of price, so this looks at few.
-    fn cheaper_rejections(&self, job: &Job, place: &Place) -> Vec<leeway_model::decision::RejectionCount> {
-        const LOOK_AT: usize = 256;
-        let slot = self.fleet.slot(place.offer);
-        let mut rejections = Vec::new();
-        for (rate, offer) in self.fleet.by_price(slot.group).take(LOOK_AT) {
-            if rate >= place.ranked.scored.rate {
-                break;
-            }
-            let other = self.fleet.slot(offer);
-            let failed = match filter::alternative(&job.spec, other) {
+    /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed. The fleet lists
+    /// them in order of price, so this looks at few.
+    fn cheaper_rejections(&self, job: &Job, place: &Place) -> Vec<RejectionCount> {
+        const LOOK_AT: usize = 64;
+        let rate = place.ranked.scored.rate;
+        let cheaper = self.fleet.priced(self.fleet.slot(place.offer).group).take_while(|(other, _)| *other < rate);
+        let mut counts: Vec<RejectionCount> = Vec::new();
+        for (_, offer) in cheaper.take(LOOK_AT) {
+            let failed = match filter::alternative(&job.spec, self.fleet.slot(offer)) {
                 Ok(position) => {
                     let request = &job.spec.resources[position];
                     filter::can_now(&self.config, &self.fleet, offer, request, job.spec.nodes, self.now).err()
                 }
                 Err(rule) => Some(rule),
             };
-            if let Some(rule) = failed {
-                rejections.push(filter::explain(rule, &job.spec, &self.fleet, offer, self.now));
+            let Some(rule) = failed else { continue };
+            match counts.iter_mut().find(|count| count.rule == rule) {
+                Some(count) => count.count += 1,
+                None => {
+                    let example = filter::explain(rule, &job.spec, &self.fleet, offer, self.now);
+                    counts.push(RejectionCount { rule, count: 1, example });
+                }
             }
         }
-        select::Evaluation { candidates: Vec::new(), rejections }.counts()
+        counts.sort_by_key(|count| count.rule);
+        counts
     }
 }

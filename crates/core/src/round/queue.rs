@@ -35,6 +35,8 @@ struct ShapeKey {
     nodes: u32,
     ordered: bool,
     resources: Vec<ResourceRequest>,
+    /// A policy may refuse what another takes.
+    policy: Option<Name>,
 }
 
 #[derive(Clone, Debug)]
@@ -290,7 +292,12 @@ impl Queue {
 
 fn shape_key(job: &Job) -> ShapeKey {
     let spec = &job.spec;
-    ShapeKey { nodes: spec.nodes, ordered: spec.ordered, resources: spec.resources.clone() }
+    ShapeKey {
+        nodes: spec.nodes,
+        ordered: spec.ordered,
+        resources: spec.resources.clone(),
+        policy: spec.policy.clone(),
+    }
 }
 
 /// Groups whose accelerators answer one of the alternatives; one without accelerators may use any machine.

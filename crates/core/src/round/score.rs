@@ -14,10 +14,11 @@ use leeway_model::checkpoint::Interval;
 use leeway_model::cluster::Region;
 use leeway_model::decision::Assumption;
 use leeway_model::job::{Job, JobSpec};
+use leeway_model::market::InterruptionBelief;
 use leeway_model::resources::CapacityType;
 use leeway_model::{Bill, Bytes, Micros, Millis, Rate, Term};
 
-use super::fleet::Slot;
+use super::fleet::{Group, Slot};
 use crate::config::Config;
 use crate::interval::{self, Saving};
 use crate::locality::Locality;
@@ -61,9 +62,21 @@ impl<'a> Economics<'a> {
         }
     }
 
-    /// Compute term alone: no bill at this rate and speed can be lower.
-    pub fn compute(&self, rate: Rate, speed: f64) -> Micros {
-        Micros::from_units_f64(self.gang_rate(rate) * self.remaining.as_hours_f64() / speed)
+    /// The least that any machine of a kind can cost, as a function of its rate: no bytes to move, and
+    /// interrupted as little as the best of them.
+    pub fn least(&self, config: &Config, group: &Group) -> Least {
+        let hours = self.remaining.as_hours_f64() / group.speed;
+        let time = self.interruptions(config, group.capacity, group.best, hours);
+        Least { capacity: group.capacity, hours, time }
+    }
+
+    /// A bill that no machine of that kind at that rate can go below.
+    pub fn floor(&self, config: &Config, least: &Least, rate: Rate) -> Scored {
+        let gang_rate = self.gang_rate(rate);
+        let mut bill = Bill::default();
+        let total = self.by_time(config, gang_rate, least.hours, least.time, Bytes::ZERO, &mut bill);
+        let expected_time = Millis::from_secs_f64(total * 3_600.0);
+        Scored { capacity: least.capacity, rate, nodes: self.spec.nodes, bill, expected_time }
     }
 
     fn gang_rate(&self, rate: Rate) -> f64 {
@@ -72,19 +85,34 @@ impl<'a> Economics<'a> {
 
     /// The whole bill at `slot` for `rate` a machine.
     pub fn price(&self, config: &Config, locality: Locality<'_>, slot: &Slot, rate: Rate) -> Priced {
-        let speed = config.speed(slot.shape.accelerators.as_ref().map(|a| &*a.model));
         let gang_rate = self.gang_rate(rate);
-        let hours = self.remaining.as_hours_f64() / speed;
-        let time = self.interruptions(config, slot, hours);
+        let hours = self.remaining.as_hours_f64() / slot.speed;
+        let capacity = slot.offer.key.capacity;
+        let time = self.interruptions(config, capacity, Belief::from(&slot.offer.belief), hours);
         let mut assumed = Vec::new();
         if self.estimate_assumed {
             assumed.push(Assumption::Estimate);
         }
         let mut bill = Bill::default();
+        let staged = self.egress(config, locality, &slot.region, &mut bill, &mut assumed);
+        let total = self.by_time(config, gang_rate, hours, time, staged, &mut bill);
+        let expected_time = Millis::from_secs_f64(total * 3_600.0);
+        Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time }, assumed }
+    }
+
+    /// Sets the terms that follow from time, and returns the expected hours to the end.
+    fn by_time(
+        &self,
+        config: &Config,
+        gang_rate: f64,
+        hours: f64,
+        time: Overhead,
+        staged: Bytes,
+        bill: &mut Bill,
+    ) -> f64 {
         bill.set(Term::Compute, Micros::from_units_f64(gang_rate * hours));
         bill.set(Term::Checkpoints, Micros::from_units_f64(gang_rate * time.saving));
         bill.set(Term::Rework, Micros::from_units_f64(gang_rate * time.rework));
-        let staged = self.egress(config, locality, &slot.region, &mut bill, &mut assumed);
         let estimates = &config.estimates;
         let staging = staged.get() as f64 / estimates.bandwidth.get().max(1) as f64 / 3_600.0;
         let total = hours + time.saving + time.rework + staging + estimates.launch_time.as_hours_f64();
@@ -95,9 +123,7 @@ impl<'a> Economics<'a> {
         if let Some(value) = self.spec.money.value_per_hour {
             bill.set(Term::Waiting, Micros::from_units_f64(value.as_units_f64() * total));
         }
-        let expected_time = Millis::from_secs_f64(total * 3_600.0);
-        let capacity = slot.offer.key.capacity;
-        Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time }, assumed }
+        total
     }
 
     /// Adds the egress terms and returns the bytes that must arrive before the program can start.
@@ -148,17 +174,17 @@ impl<'a> Economics<'a> {
         staged
     }
 
-    fn interruptions(&self, config: &Config, slot: &Slot, hours: f64) -> Overhead {
-        if slot.offer.key.capacity != CapacityType::Spot {
+    fn interruptions(&self, config: &Config, capacity: CapacityType, belief: Belief, hours: f64) -> Overhead {
+        if capacity != CapacityType::Spot {
             return Overhead::default();
         }
-        let per_hour = slot.offer.belief.per_hour() * f64::from(self.spec.nodes);
+        let per_hour = belief.per_hour * f64::from(self.spec.nodes);
         let restore = match &self.spec.checkpoint {
             Some(policy) => policy.restore_time.unwrap_or(config.estimates.restore_time),
             None => Millis::ZERO,
         };
         let restart = restore.as_hours_f64() + config.estimates.launch_time.as_hours_f64();
-        let Some(saving) = saving(config, self.spec, slot) else {
+        let Some(saving) = saving(config, self.spec, capacity, belief) else {
             let expected = (per_hour * hours).min(60.0).exp_m1() * (1.0 / per_hour + restart);
             return Overhead { saving: 0.0, rework: (expected - hours).max(0.0) };
         };
@@ -169,6 +195,34 @@ impl<'a> Economics<'a> {
     }
 }
 
+/// The least of a group, but for the rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Least {
+    capacity: CapacityType,
+    hours: f64,
+    time: Overhead,
+}
+
+/// How often one machine is taken back an hour, and how often with its last save done.
+#[derive(Clone, Copy, Debug)]
+pub struct Belief {
+    per_hour: f64,
+    saved_share: f64,
+}
+
+impl From<&InterruptionBelief> for Belief {
+    fn from(belief: &InterruptionBelief) -> Self {
+        Self { per_hour: belief.per_hour(), saved_share: belief.saved_share() }
+    }
+}
+
+impl Belief {
+    /// The better of two in each respect: no offer of a group is better than all of them together.
+    pub fn best(self, other: Self) -> Self {
+        Self { per_hour: self.per_hour.min(other.per_hour), saved_share: self.saved_share.max(other.saved_share) }
+    }
+}
+
 /// Expected hours beside the work itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Overhead {
@@ -176,15 +230,14 @@ struct Overhead {
     rework: f64,
 }
 
-/// What the interval of a job at an offer follows from; `None` when the job keeps no checkpoints.
-pub fn saving(config: &Config, spec: &JobSpec, slot: &Slot) -> Option<Saving> {
+/// What the interval of a job follows from; `None` when the job keeps no checkpoints.
+pub fn saving(config: &Config, spec: &JobSpec, capacity: CapacityType, belief: Belief) -> Option<Saving> {
     let policy = spec.checkpoint.as_ref()?;
-    let spot = slot.offer.key.capacity == CapacityType::Spot;
-    let per_hour = slot.offer.belief.per_hour() * f64::from(spec.nodes);
+    let per_hour = belief.per_hour * f64::from(spec.nodes);
     Some(Saving {
         pause: policy.save_time.unwrap_or(config.estimates.save_time).as_secs_f64(),
-        mean_between: if spot { 3_600.0 / per_hour } else { f64::INFINITY },
-        saved_share: slot.offer.belief.saved_share(),
+        mean_between: if capacity == CapacityType::Spot { 3_600.0 / per_hour } else { f64::INFINITY },
+        saved_share: belief.saved_share,
     })
 }
 

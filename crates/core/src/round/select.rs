@@ -6,7 +6,7 @@ use leeway_model::{Micros, Millis, Rate, Term, Timestamp};
 use super::filter;
 use super::fleet::{Fleet, GroupId, OfferId};
 use super::queue::Scope;
-use super::score::{Economics, Priced};
+use super::score::{Economics, Least, Priced};
 use crate::config::Config;
 use crate::locality::Locality;
 use crate::policy::{JobView, Policy, Ranked};
@@ -99,7 +99,7 @@ fn search_among(
             }
         }
         Scope::Everywhere(groups) => {
-            let mut cheapest_first = Merge::new(market, economics, groups);
+            let mut cheapest_first = Merge::new(market, view, economics, groups);
             while let Some((floor, offer)) = cheapest_first.next() {
                 let enough = found.places.len() == KEEP && found.places[KEEP - 1].ranked.rank <= floor;
                 if enough {
@@ -164,23 +164,24 @@ fn consider(
 /// Offers of several groups in order of the least they can cost.
 struct Merge<'a> {
     market: Market<'a>,
+    view: &'a JobView<'a>,
     economics: &'a Economics<'a>,
     groups: Vec<Stream<'a>>,
 }
 
 struct Stream<'a> {
-    speed: f64,
+    least: Least,
     offers: Box<dyn Iterator<Item = (Rate, OfferId)> + 'a>,
     next: Option<(Micros, OfferId)>,
 }
 
 impl<'a> Merge<'a> {
-    fn new(market: Market<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
-        let mut merge = Self { market, economics, groups: Vec::with_capacity(groups.len()) };
+    fn new(market: Market<'a>, view: &'a JobView<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
+        let mut merge = Self { market, view, economics, groups: Vec::with_capacity(groups.len()) };
         for &group in groups {
-            let model = market.fleet.group(group).accelerators.as_ref().map(|a| &*a.model);
-            let offers = Box::new(market.fleet.by_price(group));
-            let mut stream = Stream { speed: market.config.speed(model), offers, next: None };
+            let least = economics.least(market.config, market.fleet.group(group));
+            let offers = Box::new(market.fleet.open(group));
+            let mut stream = Stream { least, offers, next: None };
             merge.advance(&mut stream);
             merge.groups.push(stream);
         }
@@ -189,8 +190,8 @@ impl<'a> Merge<'a> {
 
     fn advance(&self, stream: &mut Stream<'a>) {
         stream.next = stream.offers.next().map(|(rate, offer)| {
-            let compute = self.economics.compute(rate, stream.speed);
-            (self.market.policy.floor(compute, rate), offer)
+            let floor = self.economics.floor(self.market.config, &stream.least, rate);
+            (self.market.policy.rank(self.view, &floor), offer)
         });
     }
 
