@@ -111,9 +111,7 @@ fn variables(agent: &Agent, places: &Places, restored: Option<&Restored>) -> BTr
     let secret = |secret: &pb::SecretValue| OsString::from_vec(secret.value.to_vec());
     all.extend(assignment.secrets.iter().map(|(name, value)| (name.clone(), secret(value))));
     // A name with '=' or a value with NUL cannot be passed on; the border refuses such jobs.
-    all.retain(|name, value| {
-        !name.is_empty() && !name.contains(['=', '\0']) && !value.as_encoded_bytes().contains(&0)
-    });
+    all.retain(|name, value| !name.is_empty() && !name.contains(['=', '\0']) && !value.as_encoded_bytes().contains(&0));
 
     let mut set = |name: &str, value: OsString| all.insert(name.to_owned(), value);
     set("LEEWAY_JOB_ID", agent.run.job.to_string().into());

@@ -129,20 +129,26 @@ pub fn watch(lease: Arc<Lease>, program: Arc<Program>) -> std::io::Result<()> {
             }
         };
         tracing::warn!(reason = %over, "the program is ended");
-        program.close();
-        if over == Over::Expired {
-            // A machine that was frozen for long wakes up with its grace used up as well.
-            let kill_at = lease.ends().unwrap_or_default().saturating_add(lease.kill_grace());
-            program.terminate();
-            while lease.now() < kill_at && program.lives() {
-                std::thread::sleep(LOOK_EVERY);
-            }
-        }
-        program.kill();
+        end(&lease, &program, over);
         std::thread::sleep(END_WITHIN);
         std::process::exit(crate::exit::OVER.into());
     };
     std::thread::Builder::new().name("lease".into()).spawn(watching).map(drop)
+}
+
+/// Ends the program because the lease is over: at once when somebody else may run already, else with the grace that
+/// counts from the lease's end. Returns when none of its processes is left. May run twice at a time.
+pub fn end(lease: &Lease, program: &Program, over: Over) {
+    program.close();
+    if over == Over::Expired {
+        // A machine that was frozen for long wakes up with its grace used up as well.
+        let kill_at = lease.ends().unwrap_or_default().saturating_add(lease.kill_grace());
+        program.terminate();
+        while lease.now() < kill_at && program.lives() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    program.kill();
 }
 
 #[cfg(test)]

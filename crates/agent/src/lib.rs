@@ -99,9 +99,12 @@ pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let (run, installation) = (assigned.run, assigned.installation);
     let parts = Parts { dir, run, installation, link, lease, board, program, assignment, log };
     let (agent, phases) = Agent::new(parts);
-    match work::alongside(Arc::new(agent), pusher, phases).await {
+    let agent = Arc::new(agent);
+    match work::alongside(agent.clone(), pusher, phases).await {
         Ok(code) => Ok(code.into()),
         Err(over) => {
+            // This process must not end before its program has.
+            tokio::task::spawn_blocking(move || lease::end(&agent.lease, &agent.program, over)).await?;
             tracing::warn!(reason = %over, "ended without a report");
             Ok(exit::OVER.into())
         }
@@ -109,11 +112,7 @@ pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Registers and says when the request that was answered had been sent.
-async fn register(
-    link: &Link,
-    claim: &Claim,
-    lease: &Lease,
-) -> Result<(Duration, pb::RegisterResponse), CallError> {
+async fn register(link: &Link, claim: &Claim, lease: &Lease) -> Result<(Duration, pb::RegisterResponse), CallError> {
     let pid = match claim {
         Claim::Agent { process: ProcessId { pid, .. }, .. } => *pid,
         Claim::Nobody => 0,

@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_will_not_change_is_told_from_no_answer() {
-        for code in [Code::Unavailable, Code::DeadlineExceeded, Code::ResourceExhausted, Code::Internal, Code::Aborted] {
+        for code in [Code::Unavailable, Code::DeadlineExceeded, Code::ResourceExhausted, Code::Internal, Code::Aborted]
+        {
             assert!(matches!(CallError::of(Status::new(code, "")), CallError::Unavailable(_)), "{code:?}");
         }
         for code in [Code::InvalidArgument, Code::FailedPrecondition, Code::NotFound, Code::Unimplemented] {

@@ -95,7 +95,9 @@ impl Board {
                 tracing::info!(reason = stop.reason, grace_ms = stop.grace_ms, "told to stop");
                 self.stop(after(stop.grace_ms));
             }
-            Some(Directive::Interval(interval)) => self.change(|orders| orders.interval_ms = Some(interval.interval_ms)),
+            Some(Directive::Interval(interval)) => {
+                self.change(|orders| orders.interval_ms = Some(interval.interval_ms))
+            }
             Some(Directive::CheckpointNow(_)) => self.change(|orders| orders.checkpoints += 1),
         }
     }

@@ -19,7 +19,9 @@ pub async fn restore(agent: &Agent) -> Result<Option<Restored>, StageError> {
             Ok(restored) => return Ok(Some(restored)),
             Err(damage) => {
                 let damage = anyhow::Error::from(damage);
-                agent.log.say(&format!("checkpoint {}-{} is damaged: {damage:#}", reference.id.epoch, reference.id.seq));
+                agent
+                    .log
+                    .say(&format!("checkpoint {}-{} is damaged: {damage:#}", reference.id.epoch, reference.id.seq));
                 next = report(agent, &reference, format!("{damage:#}")).await?;
             }
         }
@@ -28,10 +30,7 @@ pub async fn restore(agent: &Agent) -> Result<Option<Restored>, StageError> {
 }
 
 /// `Ok(Err(_))` is proof against the checkpoint.
-async fn try_restore(
-    agent: &Agent,
-    reference: &CheckpointRef,
-) -> Result<Result<Restored, RestoreError>, StageError> {
+async fn try_restore(agent: &Agent, reference: &CheckpointRef) -> Result<Result<Restored, RestoreError>, StageError> {
     let id = reference.id;
     let dir = agent.path("restore").join(format!("{}-{}", id.epoch, id.seq));
     let mut backoff = Backoff::default();
@@ -67,7 +66,8 @@ async fn report(
     detail: String,
 ) -> Result<Option<pb::CheckpointRef>, StageError> {
     let detail: String = detail.chars().filter(|c| !c.is_control()).take(1_000).collect();
-    let request = pb::ReportDamagedRequest { caller: agent.link.caller(), checkpoint: Some(reference.id.into()), detail };
+    let request =
+        pb::ReportDamagedRequest { caller: agent.link.caller(), checkpoint: Some(reference.id.into()), detail };
     let call = |mut client: Client| {
         let request = request.clone();
         async move { client.report_damaged(request).await }

@@ -47,7 +47,10 @@ async fn work(agent: &Agent, pusher: &Pusher, phases: JoinHandle<()>) -> Result<
     let ended = match lead(agent).await {
         Ok(ended) => ended,
         Err(StageError::Over(over)) => return Err(over),
-        Err(StageError::Failed(error)) => failed(agent, &error),
+        Err(StageError::Failed(error)) => {
+            kill(agent).await;
+            failed(agent, &error)
+        }
     };
     agent.enter(pb::AgentPhase::Finishing, None);
     agent.enter_no_more();
@@ -171,6 +174,8 @@ async fn execute(
     let (writer, output) = logs::capture(agent.log.clone()).map_err(Other)?;
     let mut command = environment::command(agent, places, restored, text);
     command.stdout(writer.try_clone().map_err(Other)?).stderr(writer);
+    // Before the program starts, since it may look at its control file at once.
+    let mut obedience = Obedience::new(agent, places);
     let mut child = match agent.program.start(&mut command) {
         Ok(child) => child,
         // The watchdog was quicker.
@@ -178,18 +183,13 @@ async fn execute(
     };
     // The pipe ends when the program's own ends of it do.
     drop(command);
-    let mut obedience = Obedience::new(agent, places);
     let mut ticks = tokio::time::interval(TICK);
     let mut orders = agent.board.subscribe();
     let status = loop {
         tokio::select! {
             biased;
-            over = agent.lease.over() => {
-                // The watchdog kills it; only wait for that.
-                let _ = tokio::time::timeout(agent.lease.kill_grace() + TICK * 20, child.wait()).await;
-                kill(agent).await;
-                return Err(over.into());
-            }
+            // Whoever hears of it ends the program.
+            over = agent.lease.over() => return Err(over.into()),
             status = child.wait() => break status.map_err(Other)?,
             // The board outlives this.
             _ = orders.changed() => obedience.obey().await,

@@ -12,7 +12,8 @@ use support::{Agent, Server, assignment, eventually};
 
 #[tokio::test]
 async fn a_program_runs_to_its_end_and_everything_is_reported_in_order() {
-    let server = Server::start(pb::Assignment { setup: Some("echo made > made".into()), ..assignment("cat made; exit 7") });
+    let server =
+        Server::start(pb::Assignment { setup: Some("echo made > made".into()), ..assignment("cat made; exit 7") });
     let mut agent = Agent::start(&server);
     assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
     let state = server.state();

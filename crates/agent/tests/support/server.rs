@@ -260,7 +260,8 @@ impl AgentService for Service {
         let mut state = self.state();
         state.admit(request.caller)?;
         let data = state.uploads.get(&request.sha256[..]).cloned().ok_or_else(|| Status::not_found("upload"))?;
-        let pieces: Vec<_> = data.chunks(700).map(|data| Ok(pb::FetchUploadResponse { data: data.to_vec().into() })).collect();
+        let pieces: Vec<_> =
+            data.chunks(700).map(|data| Ok(pb::FetchUploadResponse { data: data.to_vec().into() })).collect();
         Ok(Response::new(Box::pin(tokio_stream::iter(pieces))))
     }
 }
