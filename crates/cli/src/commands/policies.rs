@@ -1,0 +1,34 @@
+//! `leeway policies`: how places are chosen. Needs no server: the policies are part of the program.
+
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::render::{self, Align};
+use crate::terminal::{Terminal, View};
+
+pub fn run(terminal: &Terminal) -> Result<Exit, Failure> {
+    terminal.show(table, list)?;
+    Ok(Exit::Success)
+}
+
+fn table(view: &View) -> String {
+    let mut grid = render::Grid::new(&[("POLICY", Align::Left), ("", Align::Left), ("ABOUT", Align::Left)], view);
+    let policies = leeway_policies::all();
+    for policy in policies.iter() {
+        let mark = if policy.name() == leeway_policies::DEFAULT { "default" } else { "" };
+        grid.row([policy.name().into(), mark.into(), policy.about().into()]);
+    }
+    grid.finish()
+}
+
+fn list() -> Value {
+    let policies = leeway_policies::all();
+    let described = policies.iter().map(|policy| {
+        json!({
+            "name": policy.name(),
+            "about": policy.about(),
+            "is_default": policy.name() == leeway_policies::DEFAULT,
+        })
+    });
+    described.collect()
+}

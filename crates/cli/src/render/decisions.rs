@@ -1,0 +1,251 @@
+//! Why: the bill of each candidate term by term, and every rejection with its reason.
+
+use leeway_proto::pb;
+
+use super::amounts::{instant, length, money, price};
+use super::jobs::{capacity, place};
+use super::{Align, Grid, first_that_fits, plain};
+use crate::json::word;
+use crate::terminal::View;
+
+/// The terms of a bill that a person reads, in their order; every term is there.
+const TERMS: [(pb::Term, &str, &str); 8] = [
+    (pb::Term::Compute, "compute", "COMPUTE"),
+    (pb::Term::Checkpoints, "checkpoints", "SAVES"),
+    (pb::Term::Rework, "rework", "REWORK"),
+    (pb::Term::InputEgress, "input egress", "INPUT"),
+    (pb::Term::CheckpointMove, "checkpoint move", "MOVE"),
+    (pb::Term::OutputEgress, "output egress", "OUTPUT"),
+    (pb::Term::Disk, "disk", "DISK"),
+    (pb::Term::Waiting, "waiting", "WAIT"),
+];
+
+fn term(bill: Option<&pb::Bill>, term: pb::Term) -> i64 {
+    let lines = bill.iter().flat_map(|bill| &bill.lines);
+    lines.filter(|line| line.term() == term).map(|line| line.amount_micros).sum()
+}
+
+/// The terms of a bill that are not zero, and their sum; nothing for an empty bill.
+pub fn terms(bill: &pb::Bill, currency: &str) -> Vec<(String, String)> {
+    let mut rows: Vec<_> = TERMS
+        .iter()
+        .map(|(which, name, _)| (name, term(Some(bill), *which)))
+        .filter(|(_, amount)| *amount != 0)
+        .map(|(name, amount)| ((*name).to_owned(), money(amount, currency)))
+        .collect();
+    if !rows.is_empty() {
+        rows.push(("total".to_owned(), money(bill.total_micros, currency)));
+    }
+    rows
+}
+
+/// What would be decided about a job now: the answer of a dry run, or of `explain` for a job that waits.
+pub fn evaluation(name: &str, evaluation: &pb::Evaluation, view: &View) -> String {
+    let rejected = evaluation.rejected.iter().map(|count| u64::from(count.count)).sum::<u64>();
+    let mut text = format!(
+        "{} by the policy {} at {}\n{} can take it, {rejected} cannot",
+        plain(name),
+        plain(&evaluation.policy),
+        instant(evaluation.at_ms, view.now),
+        evaluation.candidates.len(),
+    );
+    if let Some(reason) = &evaluation.reason {
+        text += &format!("\nnow: {} [{}]", plain(&reason.message), reason.code);
+    }
+    if !evaluation.candidates.is_empty() {
+        text += &format!("\n\nCandidates, best first\n{}", candidates(&evaluation.candidates, view));
+    }
+    if evaluation.rejections.is_empty() {
+        if !evaluation.rejected.is_empty() {
+            text += &format!("\n\nRejected\n{}", counts(&evaluation.rejected, view));
+        }
+    } else {
+        text += &format!("\n\nRejected\n{}", rejections(&evaluation.rejections, view));
+        let listed = evaluation.rejections.len() as u64;
+        if rejected > listed {
+            text += &format!("\nand {} more", rejected - listed);
+        }
+    }
+    text
+}
+
+/// The decision behind each run, and what stands in the way of the next one.
+pub fn explain(answer: &pb::ExplainJobResponse, view: &View) -> String {
+    let job = answer.job.clone().unwrap_or_default();
+    let mut parts = vec![super::jobs::change(&job)];
+    parts.extend(answer.decisions.iter().map(|one| decision(one, view)));
+    if let Some(present) = &answer.evaluation {
+        parts.push(evaluation("next run", present, view));
+    }
+    if parts.len() == 1 {
+        parts.push("nothing was decided about it yet".to_owned());
+    }
+    parts.join("\n\n")
+}
+
+fn decision(decision: &pb::Decision, view: &View) -> String {
+    let chosen: Vec<pb::Candidate> = decision.chosen.iter().chain(&decision.others).cloned().collect();
+    let offer = decision.chosen.as_ref().and_then(|chosen| chosen.offer.as_ref());
+    let mut text = format!(
+        "{} on {} ({}), decided {} by the policy {}\nwhy: {}\nheld: {}\n\n{}",
+        decision.run_id,
+        place(offer),
+        capacity(offer),
+        instant(decision.at_ms, view.now),
+        plain(&decision.policy),
+        plain(&decision.why),
+        money(decision.held_micros, &decision.currency),
+        candidates(&chosen, view),
+    );
+    if !decision.rejected.is_empty() {
+        text += &format!("\n\nRejected\n{}", counts(&decision.rejected, view));
+    }
+    text
+}
+
+/// Candidates with every term: a row each where the terminal is wide enough, else a column each.
+fn candidates(candidates: &[pb::Candidate], view: &View) -> String {
+    let width = usize::from(view.width.unwrap_or(u16::MAX));
+    first_that_fits(view, &[&|view| rows(candidates, view), &|view| sheet(candidates, view, width)])
+}
+
+fn rows(candidates: &[pb::Candidate], view: &View) -> String {
+    let mut columns =
+        vec![("#", Align::Right), ("WHERE", Align::Left), ("CAPACITY", Align::Left), ("PRICE", Align::Right)];
+    columns.extend(TERMS.map(|(_, _, short)| (short, Align::Right)));
+    columns.extend([("TOTAL", Align::Right), ("TIME", Align::Right), ("ASSUMED", Align::Left)]);
+    let mut grid = Grid::new(&columns, view);
+    for (index, candidate) in candidates.iter().enumerate() {
+        let mut fields = vec![
+            (index + 1).to_string(),
+            place(candidate.offer.as_ref()),
+            capacity(candidate.offer.as_ref()),
+            price(candidate.price.as_ref()),
+        ];
+        let amount = |amount| money(amount, &candidate.currency);
+        fields.extend(TERMS.map(|(which, _, _)| amount(term(candidate.bill.as_ref(), which))));
+        fields.push(amount(candidate.bill.as_ref().map_or(0, |bill| bill.total_micros)));
+        fields.push(length(candidate.expected_time_ms));
+        fields.push(assumed(candidate));
+        grid.cells(fields.into_iter().map(Into::into));
+    }
+    grid.finish()
+}
+
+/// The same, turned round, in blocks of as many candidates as stand side by side.
+fn sheet(candidates: &[pb::Candidate], view: &View, width: usize) -> String {
+    const LABEL: usize = 18;
+    const COLUMN: usize = 24;
+    let beside = (width.saturating_sub(LABEL) / COLUMN).max(1);
+    let blocks = candidates.chunks(beside).enumerate().map(|(block, chunk)| {
+        let aligns = std::iter::once(Align::Left).chain(chunk.iter().map(|_| Align::Right));
+        let mut grid = Grid::bare(aligns, view);
+        let mut line = |label: &str, value: &dyn Fn(usize, &pb::Candidate) -> String| {
+            let values =
+                chunk.iter().enumerate().map(|(index, candidate)| value(block * beside + index + 1, candidate));
+            grid.cells(std::iter::once(label.to_owned()).chain(values).map(Into::into));
+        };
+        line("#", &|number, _| number.to_string());
+        line("cluster", &|_, one| one.offer.as_ref().map_or_else(String::new, |offer| offer.cluster.clone()));
+        line("machine", &|_, one| one.offer.as_ref().map_or_else(String::new, |offer| offer.shape.clone()));
+        line("capacity", &|_, one| capacity(one.offer.as_ref()));
+        line("price", &|_, one| price(one.price.as_ref()));
+        for (which, name, _) in TERMS {
+            line(name, &|_, one| money(term(one.bill.as_ref(), which), &one.currency));
+        }
+        line("total", &|_, one| money(one.bill.as_ref().map_or(0, |bill| bill.total_micros), &one.currency));
+        line("time", &|_, one| length(one.expected_time_ms));
+        if chunk.iter().any(|one| !one.assumed.is_empty()) {
+            line("assumed", &|_, one| assumed(one));
+        }
+        grid.finish()
+    });
+    blocks.collect::<Vec<_>>().join("\n\n")
+}
+
+fn assumed(candidate: &pb::Candidate) -> String {
+    let words = candidate.assumed().map(|assumption| word(assumption.as_str_name(), "Assumption"));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn rejections(rejections: &[pb::Rejection], view: &View) -> String {
+    let mut grid = Grid::new(
+        &[("WHERE", Align::Left), ("CAPACITY", Align::Left), ("RULE", Align::Left), ("WHY", Align::Left)],
+        view,
+    );
+    for rejection in rejections {
+        grid.row([
+            place(rejection.offer.as_ref()).into(),
+            capacity(rejection.offer.as_ref()).into(),
+            word(rejection.rule().as_str_name(), "Rule").into(),
+            rejection.detail.as_str().into(),
+        ]);
+    }
+    grid.finish()
+}
+
+fn counts(rejected: &[pb::RejectionCount], view: &View) -> String {
+    let mut grid = Grid::new(
+        &[("OFFERS", Align::Right), ("RULE", Align::Left), ("FOR EXAMPLE", Align::Left), ("WHY", Align::Left)],
+        view,
+    );
+    for one in rejected {
+        let example = one.example.clone().unwrap_or_default();
+        grid.row([
+            one.count.to_string().into(),
+            word(one.rule().as_str_name(), "Rule").into(),
+            place(example.offer.as_ref()).into(),
+            example.detail.as_str().into(),
+        ]);
+    }
+    grid.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_dry_run_shows_every_term_and_every_rejection() {
+        let found = samples::evaluation();
+        let wide = evaluation("resnet", &found, &samples::view(None));
+        insta::assert_snapshot!("dryrun", wide);
+        insta::assert_snapshot!("dryrun_80", evaluation("resnet", &found, &samples::view(Some(80))));
+        for rejection in &found.rejections {
+            assert!(wide.contains(&rejection.detail), "{}", rejection.detail);
+        }
+    }
+
+    #[test]
+    fn both_layouts_hold_the_same_amounts() {
+        let found = samples::evaluation();
+        let narrow = evaluation("resnet", &found, &samples::view(Some(70)));
+        for candidate in &found.candidates {
+            for (which, name, _) in TERMS {
+                let amount = money(term(candidate.bill.as_ref(), which), "USD");
+                assert!(narrow.contains(name) && narrow.contains(&amount), "{name} {amount}");
+            }
+        }
+        assert!(narrow.lines().all(|line| line.chars().count() <= 70), "{narrow}");
+    }
+
+    #[test]
+    fn nothing_to_decide_says_what_stands_in_the_way() {
+        let reason = pb::Reason { code: "NO_CAPACITY".into(), message: "no machine is free".into() };
+        let found =
+            pb::Evaluation { candidates: vec![], rejections: vec![], reason: Some(reason), ..samples::evaluation() };
+        insta::assert_snapshot!("dryrun_none", evaluation("resnet", &found, &samples::view(None)));
+    }
+
+    #[test]
+    fn explain_goes_through_the_runs_and_ends_with_the_present() {
+        let answer = pb::ExplainJobResponse {
+            job: Some(samples::running_job()),
+            decisions: vec![samples::decision()],
+            evaluation: Some(samples::evaluation()),
+        };
+        insta::assert_snapshot!("explain", explain(&answer, &samples::view(None)));
+        insta::assert_snapshot!("explain_empty", explain(&pb::ExplainJobResponse::default(), &samples::view(None)));
+    }
+}
