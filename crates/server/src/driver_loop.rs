@@ -9,14 +9,14 @@
 //! an answer and the thread ends; the process must follow.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leeway_core::{Action, Event, Reply, Scheduler};
 use leeway_engine::{Engine, Released};
 use leeway_model::job::Job;
-use leeway_model::{JobId, RunId, Timestamp};
+use leeway_model::{JobId, Timestamp};
 use leeway_store::{Head, Store};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -30,19 +30,25 @@ use crate::signals::Signals;
 pub const WATCH_BEHIND: usize = 1_024;
 /// An idle loop looks around at least this often.
 const IDLE: Duration = Duration::from_secs(3_600);
+/// Between two tries of our own tasks to find room in the queue.
+const ROOM_EVERY: Duration = Duration::from_millis(10);
 
 /// Why a command got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     #[error("too many requests wait for the scheduler; try again in a moment")]
     Overloaded,
+    #[error("the server's disk is full or nearly so, and nothing new is taken; try again later")]
+    DiskFull,
     #[error(
         "the server is stopping or its store has failed; whether the request took effect is not known, so try again under the same request id"
     )]
     Down,
 }
 
-type Answer = oneshot::Sender<Reply>;
+type Answer = oneshot::Sender<Result<Reply, Failure>>;
+/// Position of a step's answer in its group.
+type Tag = usize;
 type Reader = Box<dyn FnOnce(&mut View<'_>) + Send>;
 
 enum Command {
@@ -108,22 +114,34 @@ impl std::fmt::Debug for Command {
 }
 
 impl Handle {
-    fn send(&self, command: Command) -> Result<(), (Failure, Command)> {
+    fn send(&self, command: Command) -> Result<(), Failure> {
         self.queue.try_send(command).map_err(|error| match error {
-            TrySendError::Full(command) => {
+            TrySendError::Full(_) => {
                 self.metrics.overloaded.inc();
-                (Failure::Overloaded, command)
+                Failure::Overloaded
             }
-            TrySendError::Disconnected(command) => (Failure::Down, command),
+            TrySendError::Disconnected(_) => Failure::Down,
         })
+    }
+
+    /// Waits for room, for our own tasks.
+    async fn send_patiently(&self, mut command: Command) -> Result<(), Failure> {
+        loop {
+            command = match self.queue.try_send(command) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(command)) => command,
+                Err(TrySendError::Disconnected(_)) => return Err(Failure::Down),
+            };
+            tokio::time::sleep(ROOM_EVERY).await;
+        }
     }
 
     /// Brings an event and waits for its answer, which is durable. A caller that goes away before its event was taken
     /// from the queue has brought nothing.
     pub async fn ask(&self, event: Event) -> Result<Reply, Failure> {
         let (answer, reply) = oneshot::channel();
-        self.send(Command::Event(event, Some(answer))).map_err(|(failure, _)| failure)?;
-        reply.await.map_err(|_| Failure::Down)
+        self.send(Command::Event(event, Some(answer)))?;
+        reply.await.unwrap_or(Err(Failure::Down))
     }
 
     /// Looks at the state.
@@ -136,31 +154,21 @@ impl Handle {
             // The one who asked may be gone.
             let _ = answer.send(read(view));
         });
-        self.send(Command::Read(reader)).map_err(|(failure, _)| failure)?;
+        self.send(Command::Read(reader))?;
         reply.await.map_err(|_| Failure::Down)
     }
 
     /// Brings an event that must not be lost, waiting for room; for our own tasks, never for clients.
     pub async fn bring(&self, event: Event) -> Result<Reply, Failure> {
         let (answer, reply) = oneshot::channel();
-        let mut command = Command::Event(event, Some(answer));
-        loop {
-            match self.send(command) {
-                Ok(()) => return reply.await.map_err(|_| Failure::Down),
-                Err((Failure::Overloaded, back)) => {
-                    command = back;
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                Err((Failure::Down, _)) => return Err(Failure::Down),
-            }
-        }
+        self.send_patiently(Command::Event(event, Some(answer))).await?;
+        reply.await.unwrap_or(Err(Failure::Down))
     }
 
     /// Has the loop end after what is in its queue.
     pub async fn stop(&self) {
-        while let Err((Failure::Overloaded, _)) = self.send(Command::Stop) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // A loop that is gone has stopped.
+        let _ = self.send_patiently(Command::Stop).await;
     }
 }
 
@@ -194,7 +202,7 @@ pub struct Running<S> {
 
 /// Starts the thread.
 pub fn start<S: Store + 'static>(
-    engine: Engine<S, Option<Answer>>,
+    engine: Engine<S, Tag>,
     clock: Clock,
     effects: Effects,
     bounds: Bounds,
@@ -205,7 +213,8 @@ pub fn start<S: Store + 'static>(
     let body = move || {
         let mut guard = PanicGuard { failed, armed: true };
         let group = bounds.group.max(1);
-        let mut running = Loop { engine, clock, effects, ledger: Ledger::default(), commands, group };
+        let mut running =
+            Loop { engine, clock, effects, ledger: Ledger::default(), commands, group, answers: Vec::new() };
         let outcome = running.run();
         guard.armed = false;
         match outcome {
@@ -236,12 +245,14 @@ impl Drop for PanicGuard {
 }
 
 struct Loop<S> {
-    engine: Engine<S, Option<Answer>>,
+    engine: Engine<S, Tag>,
     clock: Clock,
     effects: Effects,
     ledger: Ledger,
     commands: Receiver<Command>,
     group: usize,
+    /// Who waits for the steps of the present group.
+    answers: Vec<Option<Answer>>,
 }
 
 impl<S: Store> Loop<S> {
@@ -268,10 +279,7 @@ impl<S: Store> Loop<S> {
                 if stop || steps + readers.len() >= self.group {
                     break;
                 }
-                next = match self.commands.try_recv() {
-                    Ok(command) => Some(command),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-                };
+                next = self.commands.try_recv().ok();
             }
             if self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
                 self.step(Event::Woke, None)?;
@@ -298,7 +306,18 @@ impl<S: Store> Loop<S> {
 
     fn step(&mut self, event: Event, answer: Option<Answer>) -> Result<(), leeway_engine::Error> {
         let began = Instant::now();
-        self.engine.step(self.clock.now(), event, answer)?;
+        let tag = self.answers.len();
+        self.answers.push(answer);
+        match self.engine.step(self.clock.now(), event, tag) {
+            Ok(()) => {}
+            Err(leeway_engine::Error::DiskFull) => {
+                if let Some(answer) = self.answers[tag].take() {
+                    // The one who asked may be gone.
+                    let _ = answer.send(Err(Failure::DiskFull));
+                }
+            }
+            Err(error) => return Err(error),
+        }
         self.effects.metrics.step_seconds.observe(began.elapsed().as_secs_f64());
         Ok(())
     }
@@ -321,10 +340,11 @@ impl<S: Store> Loop<S> {
         for step in released {
             self.release(step);
         }
+        self.answers.clear();
         Ok(())
     }
 
-    fn tell_watchers(&self, released: &[Released<Option<Answer>>]) {
+    fn tell_watchers(&self, released: &[Released<Tag>]) {
         if self.effects.changes.receiver_count() == 0 {
             return;
         }
@@ -340,14 +360,14 @@ impl<S: Store> Loop<S> {
         }
     }
 
-    fn release(&self, step: Released<Option<Answer>>) {
-        let mut answer = step.tag;
+    fn release(&mut self, step: Released<Tag>) {
+        let mut answer = self.answers.get_mut(step.tag).and_then(Option::take);
         for action in step.actions {
             match action {
                 Action::Reply(reply) => {
                     if let Some(answer) = answer.take() {
                         // The one who asked may be gone; what was done stays done.
-                        let _ = answer.send(reply);
+                        let _ = answer.send(Ok(reply));
                     }
                 }
                 Action::Signal { run } => self.effects.signals.signal(run),
@@ -377,14 +397,5 @@ impl<S: Store> Loop<S> {
         for reader in readers.drain(..) {
             reader(&mut view);
         }
-    }
-}
-
-/// The run that an action concerns, for the log.
-pub fn run_of(action: &Action) -> Option<RunId> {
-    match action {
-        Action::Launch(order) => Some(order.run),
-        Action::Stop { run, .. } | Action::Signal { run } => Some(*run),
-        Action::Reply(_) | Action::Deliver { .. } | Action::DeleteCheckpoint { .. } => None,
     }
 }

@@ -23,6 +23,7 @@ use crate::uploads::Uploads;
 pub mod agents;
 pub mod budgets;
 pub mod clusters;
+mod connections;
 pub mod datasets;
 mod directives;
 pub mod jobs;
@@ -118,6 +119,7 @@ impl From<Failure> for Status {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Overloaded => with_reason(Code::ResourceExhausted, reason::OVERLOADED, failure.to_string(), []),
+            Failure::DiskFull => with_reason(Code::ResourceExhausted, "DISK_FULL", failure.to_string(), []),
             Failure::Down => Self::unavailable(failure.to_string()),
         }
     }

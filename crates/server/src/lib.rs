@@ -31,6 +31,7 @@ pub mod drivers;
 mod executor;
 pub mod grpc;
 mod in_flight;
+mod janitor;
 pub mod ledger;
 pub mod logs;
 mod market;
@@ -191,6 +192,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
     let executor = Executor { shared: shared.clone(), in_flight };
     server.tasks.push(tokio::spawn(executor.clone().run(orders)));
     server.tasks.push(tokio::spawn(executor::polls::run(executor, parameters.poll_every.unwrap_or(POLL_EVERY))));
+    server.tasks.push(tokio::spawn(janitor::run(shared.clone(), drivers.local.clone())));
     let jumps = clock::watch_jumps(clock);
     server.tasks.push(tokio::spawn(async move {
         tokio::select! {

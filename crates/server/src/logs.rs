@@ -110,6 +110,21 @@ impl Logs {
         self.grown.subscribe()
     }
 
+    /// Jobs with output.
+    pub fn jobs(&self) -> io::Result<Vec<JobId>> {
+        let entries = match fs::read_dir(&*self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut jobs = Vec::new();
+        for entry in entries {
+            // What has another name is not ours.
+            jobs.extend(entry?.file_name().to_str().and_then(|name| name.parse::<JobId>().ok()));
+        }
+        Ok(jobs)
+    }
+
     /// Forgets the output of a job; how much there is of it does not matter.
     pub fn remove(&self, job: JobId) -> io::Result<()> {
         match fs::remove_dir_all(self.root.join(job.to_string())) {
@@ -197,6 +212,9 @@ mod tests {
         again.append(8, b"three four").unwrap();
         assert_eq!(all(&logs, run), "one two three four");
         assert_eq!(logs.end(run, 1).unwrap(), 0);
+        assert_eq!(logs.jobs().unwrap(), [run.job]);
+        logs.remove(run.job).unwrap();
+        assert_eq!((logs.jobs().unwrap().len(), logs.end(run, 0).unwrap()), (0, 0));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Uploaded archives, named by the SHA-256 of their bytes: `<data>/uploads/<sha256>`. A file has its name only when it
 //! is whole, verified and durable, so what is there is right, and sending it again is no error.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use leeway_model::Bytes;
 use leeway_model::job::Upload;
@@ -55,6 +57,23 @@ impl Uploads {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes archives that are not in `named` and were last sent longer ago than `age`.
+    pub fn remove_unused(&self, named: &BTreeSet<[u8; 32]>, age: Duration) -> io::Result<()> {
+        let named: BTreeSet<String> = named.iter().map(|sha256| hex(sha256)).collect();
+        for entry in fs::read_dir(&*self.root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let ours =
+                name.to_str().is_some_and(|name| name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit()));
+            let used = name.to_str().is_some_and(|name| named.contains(name));
+            let old = entry.metadata()?.modified()?.elapsed().is_ok_and(|since| since >= age);
+            if ours && !used && old {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Begins to receive an archive.
@@ -157,6 +176,13 @@ mod tests {
         assert_eq!((upload.sha256, upload.size.get()), (digest, 11));
         assert_eq!(uploads.find(&digest).unwrap(), Some(upload));
         assert_eq!(uploads.read(&digest, 6).unwrap(), b"world");
+        let kept = || uploads.find(&digest).unwrap().is_some();
+        uploads.remove_unused(&BTreeSet::new(), Duration::from_secs(3_600)).unwrap();
+        assert!(kept(), "it is too young");
+        uploads.remove_unused(&BTreeSet::from([digest]), Duration::ZERO).unwrap();
+        assert!(kept(), "a job names it");
+        uploads.remove_unused(&BTreeSet::new(), Duration::ZERO).unwrap();
+        assert!(!kept());
     }
 
     #[test]

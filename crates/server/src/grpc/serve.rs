@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leeway_proto::pb;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::server::Router;
 
 use super::Shared;
 use super::agents::Agents;
 use super::budgets::Budgets;
 use super::clusters::Clusters;
+use super::connections::{self, CONNECTIONS_MAX, FIRST_WORD};
 use super::datasets::Datasets;
 use super::jobs::Jobs;
 use super::market::Market;
@@ -38,7 +38,7 @@ macro_rules! limited {
 /// Serves until `stopping` fires and the calls under way have ended.
 pub async fn serve(shared: Shared, listener: TcpListener) -> anyhow::Result<()> {
     let stopping = shared.stopping.clone();
-    let incoming = TcpListenerStream::new(listener);
+    let incoming = connections::accept(listener, CONNECTIONS_MAX, FIRST_WORD);
     router(shared).await?.serve_with_incoming_shutdown(incoming, stopping.cancelled_owned()).await?;
     Ok(())
 }
@@ -75,7 +75,6 @@ async fn router(shared: Shared) -> anyhow::Result<Router> {
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
-        .tcp_nodelay(true)
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

@@ -379,7 +379,7 @@ fn egress(raw: &RawEgress, ledger: Currency, base: &Path) -> Result<EgressTable>
         let per_gb: Micros = amount(&at("per_gb"), required(&at("per_gb"), pair.per_gb.as_deref())?, ledger)?;
         let nanos = u64::try_from(per_gb.get()).unwrap_or(0).saturating_mul(1_000);
         let tariff =
-            Tariff::flat(Unit::Gb, nanos).map_err(|error| SettingsError::new(&at("per_gb"), error.to_string()))?;
+            Tariff::flat(Unit::Gb, nanos).map_err(|error| SettingsError::new(at("per_gb"), error.to_string()))?;
         table.set_pair(from, to, tariff);
     }
     Ok(table)

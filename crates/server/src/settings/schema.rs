@@ -186,8 +186,12 @@ fn unknown(key: &str, known: &[(&str, Node)], at: &str) -> SettingsError {
 
 /// The known name that is most like this one, when any is like it at all.
 pub fn nearest<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = names.map(|name| (strsim::jaro_winkler(key, name), name));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    // One slip in a short name changes much of it, so a single edit is always near enough.
+    let likeness = |name: &str| {
+        let slip = strsim::damerau_levenshtein(key, name) == 1;
+        if slip { 1.0 } else { strsim::jaro_winkler(key, name) }
+    };
+    let best = names.map(|name| (likeness(name), name)).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best.0 >= 0.75).then_some(best.1)
 }
 

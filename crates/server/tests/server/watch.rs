@@ -46,7 +46,7 @@ async fn a_11_a_slow_consumer_is_ended_with_the_version_to_resume_from_and_loses
     let mut jobs = fake::jobs(&server).await;
     let mut slow = jobs.watch_jobs(pb::WatchJobsRequest::default()).await.unwrap().into_inner();
     // Nobody reads: more groups of changes than are kept, and more bytes than the network takes.
-    let groups = leeway_server::driver_loop::WATCH_BEHIND * 3;
+    let groups = leeway_server::driver_loop::WATCH_BEHIND + 200;
     let mut big = impossible("big");
     big.program.as_mut().unwrap().run = "x".repeat(20_000);
     for number in 0..groups {
