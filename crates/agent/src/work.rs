@@ -196,6 +196,11 @@ async fn execute(
             _ = ticks.tick() => obedience.obey().await,
         }
     };
+    // A shell dies of the signal that its children use to save: they have until the deadline, at which `obey` kills them.
+    while obedience.terminated && agent.program.lives() {
+        agent.link.sleep(TICK / 2).await?;
+        obedience.obey().await;
+    }
     agent.lease.check()?;
     kill(agent).await;
     obedience.read_progress();

@@ -64,7 +64,7 @@ async fn k_15_a_program_that_ignores_sigterm_is_killed_at_the_deadline() {
 async fn k_16_a_shell_that_does_not_pass_signals_on_does_not_keep_them_from_its_children() {
     let store = tempfile::tempdir().unwrap();
     // The outer shell waits for the inner one and would only die of the signal.
-    let inner = "trap 'save 7; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let inner = "trap 'sleep 0.5; save 7; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
     let run = format!("export -f save; bash -c '{}'; echo over", inner.replace('\'', "'\\''"));
     let server = Server::start(saving(&run, store.path()));
     let mut agent = Agent::start(&server);
@@ -72,7 +72,8 @@ async fn k_16_a_shell_that_does_not_pass_signals_on_does_not_keep_them_from_its_
     server.listened_to().await;
     server.notice(30_000, true);
     assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
-    assert_eq!(server.state().commits().len(), 1);
+    let commits = server.state().commits().len();
+    assert_eq!(commits, 1, "{}", server.log());
 }
 
 #[tokio::test]

@@ -286,7 +286,17 @@ impl Server {
     /// Listens again at the address it had.
     pub fn restart(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listener = std::net::TcpListener::bind(self.address).unwrap();
+        // The runtime of before closes its socket in the background.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let listener = loop {
+            match std::net::TcpListener::bind(self.address) {
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                    assert!(std::time::Instant::now() < end, "{error}");
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+                listener => break listener.unwrap(),
+            }
+        };
         listener.set_nonblocking(true).unwrap();
         self.address = listener.local_addr().unwrap();
         let service = AgentServiceServer::new(self.service.clone());
