@@ -190,12 +190,18 @@ fn runs_grid(runs: &[pb::Run], whole: bool, view: &View) -> String {
             ran_for(run, view).into(),
             money(total(run.posted.as_ref()), &run.currency).into(),
             restored.to_string().into(),
-            run.progress.as_ref().map_or(restored, |progress| progress.step).to_string().into(),
+            reached(run).into(),
             run.steps_redone.to_string().into(),
         ];
         grid.cells(columns.iter().zip(fields).filter(|((show, _), _)| *show).map(|(_, field)| field));
     }
     grid.finish()
+}
+
+/// The step that its program reported last; nothing when it reported none.
+fn reached(run: &pb::Run) -> String {
+    let progress = run.progress.as_ref().filter(|progress| progress.step > 0);
+    progress.map(|progress| progress.step.to_string()).unwrap_or_default()
 }
 
 fn end(end: Option<&pb::RunEnd>) -> Field {

@@ -52,7 +52,9 @@ pub fn table(offers: &[pb::Offer], view: &View) -> String {
 }
 
 fn lost_a_day(offer: &pb::Offer) -> String {
-    let belief = offer.belief.as_ref().filter(|belief| belief.per_hour.is_finite());
+    // Only spot machines are taken back; for others the belief is never used.
+    let is_spot = offer.key.as_ref().is_some_and(|key| key.capacity() == pb::CapacityType::Spot);
+    let belief = offer.belief.as_ref().filter(|belief| is_spot && belief.per_hour.is_finite());
     belief.map(|belief| format!("{:.2}", belief.per_hour * 24.0)).unwrap_or_default()
 }
 

@@ -126,7 +126,8 @@ impl Protocol {
         }
         self.looked = Some(Instant::now());
         let text = self.control.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
-        if let Some(interval) = text.as_deref().and_then(stated_interval) {
+        // The file holds the number alone, as the variable does.
+        if let Some(interval) = text.as_deref().and_then(seconds) {
             self.interval = Some(interval);
         }
     }
@@ -178,17 +179,6 @@ impl Protocol {
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.trim().parse().ok()?;
     (seconds > 0.0).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
-}
-
-/// The interval that a control file states: `{"checkpoint_interval_seconds":90}`, a line `LEEWAY_CKPT_INTERVAL=90`, or
-/// the number alone. Anything else says nothing.
-fn stated_interval(text: &str) -> Option<Duration> {
-    if let Ok(serde_json::Value::Object(fields)) = serde_json::from_str(text) {
-        let keys = ["checkpoint_interval_seconds", "ckpt_interval_seconds", "interval_seconds", "ckpt_interval"];
-        let number = keys.iter().find_map(|key| fields.get(*key)?.as_f64())?;
-        return seconds(&number.to_string());
-    }
-    text.lines().find_map(|line| seconds(line.strip_prefix("LEEWAY_CKPT_INTERVAL=").unwrap_or(line)))
 }
 
 /// A thread that turns signals into wishes. It lives as long as the program.
@@ -285,12 +275,11 @@ mod tests {
 
     #[test]
     fn an_interval_is_a_positive_number_of_seconds() {
-        let ninety = Some(Duration::from_secs(90));
-        for text in ["90", " 90\n", "LEEWAY_CKPT_INTERVAL=90", "{\"checkpoint_interval_seconds\":90}"] {
-            assert_eq!(stated_interval(text), ninety, "{text}");
+        for (text, length) in [("90", 90_000), (" 90\n", 90_000), ("0.25", 250)] {
+            assert_eq!(seconds(text), Some(Duration::from_millis(length)), "{text}");
         }
-        for text in ["", "0", "-1", "NaN", "inf", "soon", "{}", "{\"checkpoint_interval_seconds\":0}"] {
-            assert_eq!(stated_interval(text), None, "{text}");
+        for text in ["", "0", "-1", "NaN", "inf", "1e300", "soon", "90s"] {
+            assert_eq!(seconds(text), None, "{text}");
         }
     }
 
