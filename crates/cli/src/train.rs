@@ -29,7 +29,8 @@ use anyhow::{Context as _, bail};
 
 use protocol::{Protocol, Wish};
 use saved::Refused;
-use trainer::{Trainer, Training};
+use trainer::Trainer;
+pub use trainer::Training;
 
 /// Exit code of a program that was stopped, saved its state, and wants to be continued.
 pub const EXIT_SAVED: i32 = 75;
