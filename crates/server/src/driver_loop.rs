@@ -399,3 +399,6 @@ impl<S: Store> Loop<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,3 +72,16 @@ async fn a_11_a_slow_consumer_is_ended_with_the_version_to_resume_from_and_loses
     }
     server.shutdown().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o_01_a_server_with_open_streams_stops_within_ten_seconds() {
+    let data = tempfile::tempdir().unwrap();
+    let server = fake::start(data.path(), &Pretender::default()).await;
+    let mut jobs = fake::jobs(&server).await;
+    let id = submitted(&mut jobs, "1", impossible("a")).await;
+    let mut watch = jobs.watch_jobs(pb::WatchJobsRequest::default()).await.unwrap().into_inner();
+    assert_eq!(next(&mut watch).await.0, id);
+    let follow = pb::StreamLogsRequest { job_id: id, follow: true, ..Default::default() };
+    let _logs = jobs.stream_logs(follow).await.unwrap().into_inner();
+    tokio::time::timeout(Duration::from_secs(10), server.shutdown()).await.unwrap().unwrap();
+}
