@@ -65,11 +65,19 @@ pub struct Options {
     /// Core's own invariants are checked every so many steps, beside every commit; zero for commits only.
     pub check_every: u64,
     pub crash_at: Option<CrashAt>,
+    /// Prints every event and action.
+    pub trace: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stormy: Millis::from_mins(40), calm: Millis::from_hours(36), check_every: 1, crash_at: None }
+        Self {
+            stormy: Millis::from_mins(40),
+            calm: Millis::from_hours(36),
+            check_every: 1,
+            crash_at: None,
+            trace: false,
+        }
     }
 }
 
@@ -327,12 +335,14 @@ impl Simulation {
             return;
         }
         request.sent += 1;
-        let mut event = request.event.clone();
-        if let Event::BudgetSet { spec, .. } = &mut event
-            && self.clients.caps.get(&spec.name).is_none_or(|cap| spec.cap < *cap)
-            && self.clients.caps.contains_key(&spec.name)
-        {
-            self.clients.cut.insert(spec.name.clone());
+        let event = request.event.clone();
+        if let Event::BudgetSet { spec, .. } = &event {
+            // Requests may overtake each other: below the highest ever asked for counts as a cut.
+            let highest = self.clients.caps.entry(spec.name.clone()).or_insert(spec.cap);
+            if spec.cap < *highest {
+                self.clients.cut.insert(spec.name.clone());
+            }
+            *highest = (*highest).max(spec.cap);
         }
         self.kernel.after(PATIENCE, Happening::Client(number));
         if self.net.chance(self.faults.lost) {

@@ -215,9 +215,14 @@ const PLENTY: Micros = Micros::from_units(1_000_000);
 /// An operator looks at budgets that an overrun froze, and opens them again.
 pub fn thaw(simulation: &mut Simulation) {
     let Some(scheduler) = simulation.shell.scheduler() else { return };
+    let drained = scheduler.tables().clusters.values().filter(|cluster| cluster.drained);
+    let drained: Vec<Name> = drained.map(|cluster| cluster.spec.name.clone()).collect();
     let frozen: Vec<_> = scheduler.tables().budgets.values().filter(|b| b.frozen).map(|b| b.spec.clone()).collect();
     for spec in frozen {
         simulation.ask_for(budget(spec.name.as_str(), spec.parent.as_ref().map(Name::as_str), PLENTY));
+    }
+    for cluster in drained {
+        simulation.ask_for(Event::ClusterResumed { cluster });
     }
 }
 

@@ -85,6 +85,11 @@ impl Shell {
         self.base.0.after(real.since(self.base.1))
     }
 
+    /// The wall clock is set while the process runs: forward, or back by a negative length.
+    pub fn jump(&mut self, millis: i64) {
+        self.base.0 = Timestamp::from_millis(self.base.0.as_millis() + millis);
+    }
+
     /// The true instant at which the clock of the shell will show `at`.
     pub fn real(&self, at: Timestamp) -> Timestamp {
         self.base.1.after(at.since(self.base.0))
@@ -120,6 +125,7 @@ impl Simulation {
     pub fn crash(&mut self, down: Millis) {
         let Some(engine) = self.shell.engine.take() else { return };
         self.shell.crashes += 1;
+        self.trace(|| format!("the scheduler dies for {down}"));
         let disk = engine.into_store().crash().crash();
         // A flush that failed may have made some entries durable all the same.
         let (durable, now) = (leeway_store::Store::head(&disk).index as usize, self.kernel.now());
@@ -134,6 +140,7 @@ impl Simulation {
             return;
         }
         let now = self.shell.time_at(self.kernel.now());
+        self.trace(|| format!("-> {caller:?} {event:?}"));
         let Some(engine) = self.shell.engine.as_mut() else { return };
         let staged = engine.step(now, event, caller).is_ok();
         self.shell.steps += 1;
@@ -192,10 +199,10 @@ impl Simulation {
             if let Some(index) = released.index {
                 self.shell.stamp(index, now);
             }
-            let caller: Option<Caller> = released.tag.into();
+            let caller = released.tag;
             for action in released.actions {
                 match action {
-                    Action::Reply(reply) => self.answer(caller.unwrap_or(Caller::Inside), reply),
+                    Action::Reply(reply) => self.answer(caller, reply),
                     action => self.act(action),
                 }
             }
@@ -228,7 +235,15 @@ impl Simulation {
         }
     }
 
+    /// A line of what happens, for a person who replays a seed.
+    pub(crate) fn trace(&self, line: impl FnOnce() -> String) {
+        if self.settings.trace {
+            println!("{} {}", self.kernel.now(), line());
+        }
+    }
+
     fn answer(&mut self, caller: Caller, reply: Reply) {
+        self.trace(|| format!("<- {caller:?} {reply:?}"));
         match caller {
             Caller::Inside => {
                 if let Reply::Refused(refused) = &reply {
@@ -246,6 +261,7 @@ impl Simulation {
 
     /// Hands one action to the world.
     fn act(&mut self, action: Action) {
+        self.trace(|| format!("<- {action:?}"));
         match action {
             Action::Reply(_) => {}
             Action::Launch(order) => self.order_launch(order),

@@ -1,4 +1,5 @@
-//! Seeded runs of the whole world. `LEEWAY_SEED=n` replays one seed; `LEEWAY_SEEDS=count` changes how many are run.
+//! Seeded runs of the whole world. `LEEWAY_SEED=n` replays one seed; with `LEEWAY_TRACE=1` it tells every event;
+//! `LEEWAY_SEEDS=count` changes how many are run.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,8 @@ fn run_many(from: u64, count: u64) -> Vec<Outcome> {
 #[test]
 fn every_seed_comes_to_a_quiet_end_with_every_invariant_kept() {
     if let Some(seed) = number("LEEWAY_SEED") {
-        let outcome = run(seed, &Options::default());
+        let trace = std::env::var_os("LEEWAY_TRACE").is_some();
+        let outcome = run(seed, &Options { trace, ..Options::default() });
         println!("{outcome:#?}");
         assert_eq!(outcome.failure, None);
         return;

@@ -119,7 +119,9 @@ impl Simulation {
             let bound = interval.max(nature.step_time).saturating_add(once).saturating_add(slack);
             assert!(
                 lost <= bound,
-                "K6: {earlier} reached {reached}, {run} goes on at {step}: {lost} lost, {bound} allowed"
+                "K6: {earlier} reached {reached}, {run} goes on at {step}: {lost} lost, {bound} allowed; interval {interval}, {} nodes, acknowledged {:?}",
+                job.spec.nodes,
+                self.programs.acknowledged.get(&run.job)
             );
         }
         self.programs.starts.entry(run.job).or_default().push(start);
@@ -136,12 +138,18 @@ impl Simulation {
         let tables = scheduler.tables();
         if let Some(job) = tables.jobs.values().find(|job| !job.state.is_terminal() && !self.is_blocked(job)) {
             let run = job.newest_run().and_then(|run| scheduler.run(run));
+            let looks = scheduler.explain(job.id).and_then(|explanation| explanation.evaluation);
+            let looks = looks.map(|evaluation| {
+                let rejected =
+                    evaluation.counts().into_iter().map(|count| (count.rule, count.count)).collect::<Vec<_>>();
+                (evaluation.candidates.len(), rejected)
+            });
             return Some(format!(
-                "{} is {} since {} for {:?}; run {:?}",
+                "{} is {} since {} for {:?}; places that it could have and why not others: {looks:?}; run {:?}",
                 job.id,
                 job.state,
                 job.since,
-                scheduler.reason(job),
+                scheduler.reason(job).map(|reason| reason.code),
                 run.map(|run| (run.id, run.state, &run.end))
             ));
         }

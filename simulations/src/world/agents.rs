@@ -52,6 +52,8 @@ pub enum Mode {
     Restoring,
     /// Found its checkpoint damaged and asked for another.
     Asking,
+    /// Waits for the other ranks of its gang, with what it restored.
+    Gathering(Option<CheckpointId>, u64),
     Running,
     Saving {
         step: u64,
@@ -442,7 +444,7 @@ impl Simulation {
         match directive {
             Directive::Run { .. } => {}
             Directive::Stop => {
-                if matches!(agent.mode, Mode::Setup | Mode::Restoring | Mode::Asking) {
+                if matches!(agent.mode, Mode::Setup | Mode::Restoring | Mode::Asking | Mode::Gathering(..)) {
                     self.exit(instance, KILLED);
                 } else if agent.has_program() {
                     self.kill(instance, true, self.config.lease.kill_grace);
@@ -497,8 +499,10 @@ impl Simulation {
                 self.restore(instance);
             }
             Mode::Restoring => self.restored(instance),
+            Mode::Gathering(restored, step) => self.gather(instance, restored, step),
             Mode::Running => self.program_turn(instance),
             Mode::Saving { step, last } => self.saved(instance, step, last),
+            Mode::Exited => self.push(instance, Event::ExitReported { run, rank, exit_code: 0 }),
             Mode::Killing { tell } => {
                 let step = agent.step(now);
                 self.reach(run, step);
@@ -524,7 +528,7 @@ impl Simulation {
     fn restored(&mut self, instance: u64) {
         let Some(agent) = self.agents.get(&instance) else { return };
         let (run, rank) = (agent.run, agent.rank);
-        let Some(reference) = agent.restore.clone() else { return self.begin(instance, None, 0) };
+        let Some(reference) = agent.restore.clone() else { return self.gather(instance, None, 0) };
         let stored = self.programs.stored.get(&(run.job, reference.id, rank));
         if stored.is_none_or(|stored| stored.damaged) {
             assert!(stored.is_some(), "K11: {run} was told to restore {:?}, which retention has deleted", reference.id);
@@ -533,7 +537,22 @@ impl Simulation {
             self.set_mode(instance, Mode::Asking);
             return self.push(instance, Event::DamageReported { run, rank, checkpoint, detail });
         }
-        self.begin(instance, Some(reference.id), reference.step);
+        self.gather(instance, Some(reference.id), reference.step);
+    }
+
+    /// A gang's programs begin together.
+    fn gather(&mut self, instance: u64, restored: Option<CheckpointId>, step: u64) {
+        let Some(agent) = self.agents.get_mut(&instance) else { return };
+        agent.mode = Mode::Gathering(restored, step);
+        let run = agent.run;
+        let nodes = agent.assignment.as_ref().map_or(1, |assignment| assignment.spec.nodes) as usize;
+        let here = |agent: &&Agent| agent.has_program() || matches!(agent.mode, Mode::Gathering(..) | Mode::Exited);
+        let gathered = self.cloud.of_run(run).filter_map(|(id, _)| self.agents.get(&id)).filter(here).count();
+        if gathered >= nodes {
+            self.begin(instance, restored, step);
+        } else {
+            self.next_turn(instance, Millis::from_secs(2));
+        }
     }
 
     fn begin(&mut self, instance: u64, restored: Option<CheckpointId>, step: u64) {
@@ -658,6 +677,11 @@ impl Simulation {
         let (run, rank) = (agent.run, agent.rank);
         self.reach(run, step);
         self.programs.executing.remove(&instance);
+        if code == 0 {
+            // The last progress goes first: an exit during a drain is a success only when all steps are known done.
+            self.renew(instance);
+            return self.next_turn(instance, Millis::new(400));
+        }
         self.push(instance, Event::ExitReported { run, rank, exit_code: code });
     }
 

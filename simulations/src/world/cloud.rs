@@ -66,6 +66,8 @@ struct Driver {
     told_gone: BTreeSet<RunId>,
     strangers: BTreeMap<u64, Timestamp>,
     failed_polls: BTreeMap<Name, u32>,
+    /// What the scheduler was last told of each cluster.
+    reached: BTreeMap<Name, bool>,
 }
 
 #[derive(Debug)]
@@ -138,7 +140,9 @@ impl Simulation {
         if self.cloud.driver.stops.contains(&run) {
             return;
         }
-        let task = LaunchTask { order, attempts: 0, ambiguous: false, abandon: false };
+        // Ordered again by a process that just began: what the last one did with it is not known (P-02).
+        let ambiguous = self.shell.incarnation > 1 && self.cloud.driver.started == self.kernel.now();
+        let task = LaunchTask { order, attempts: 0, ambiguous, abandon: false };
         self.cloud.driver.launches.entry(run).or_insert(task);
         let wait = self.cloud.luck.millis(Millis::new(50), Millis::from_secs(3));
         self.kernel.after(wait, Happening::Cloud(Tick::Attempt(run)));
@@ -352,12 +356,13 @@ impl Simulation {
             let failed = self.cloud.driver.failed_polls.entry(cluster.clone()).or_default();
             if self.cloud.outages.get(&cluster).is_some_and(|until| now < *until) {
                 *failed += 1;
-                if *failed == 3 {
+                if *failed >= 3 && self.cloud.driver.reached.insert(cluster.clone(), false) != Some(false) {
                     self.inside(Millis::new(10), Event::ClusterReached { cluster, reached: false });
                 }
                 continue;
             }
-            if std::mem::take(failed) >= 3 || self.cloud.driver.started.after(POLL_EVERY) >= now {
+            *failed = 0;
+            if self.cloud.driver.reached.insert(cluster.clone(), true) != Some(true) {
                 self.inside(Millis::new(10), Event::ClusterReached { cluster: cluster.clone(), reached: true });
             }
             for (run, of, nodes, state, launched) in &runs {
