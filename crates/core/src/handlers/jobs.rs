@@ -259,6 +259,10 @@ impl Scheduler {
             self.timers.clear(&crate::timers::Timer::Job(id));
             self.set_state(id, state, reason);
             for waiting in self.dependents.remove(&id).unwrap_or_default() {
+                // It may have been cancelled since; nothing but a retry brings it back.
+                if self.job(waiting).is_none_or(|job| job.state != JobState::Waiting) {
+                    continue;
+                }
                 if state == JobState::Succeeded {
                     self.settle_dependencies(waiting);
                 } else {
