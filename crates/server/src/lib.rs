@@ -9,6 +9,7 @@
 //! [`start`] brings up a whole server inside the calling process; `leeway serve` and `leeway demo` are thin around it.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +103,11 @@ pub async fn start(settings: Settings) -> anyhow::Result<Server> {
 
 /// Starts a server with parts of the caller's own.
 pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::Result<Server> {
-    std::fs::create_dir_all(&settings.data_dir)
+    // Output, uploads and journal are nobody else's business.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&settings.data_dir)
         .with_context(|| format!("data_dir: cannot make {}", settings.data_dir.display()))?;
     let installation = InstallationId(settings.installation.clone());
     let data = settings.data_dir.clone();
