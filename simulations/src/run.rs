@@ -337,9 +337,9 @@ impl Simulation {
         request.sent += 1;
         let event = request.event.clone();
         if let Event::BudgetSet { spec, .. } = &event {
-            // Requests may overtake each other: below the highest ever asked for counts as a cut.
+            // Copies of requests may overtake each other, so that a raise may be followed by the lower cap before it.
             let highest = self.clients.caps.entry(spec.name.clone()).or_insert(spec.cap);
-            if spec.cap < *highest {
+            if spec.cap != *highest {
                 self.clients.cut.insert(spec.name.clone());
             }
             *highest = (*highest).max(spec.cap);

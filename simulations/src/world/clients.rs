@@ -25,7 +25,7 @@ pub struct Clients {
     pub luck: Stream,
     /// Every acknowledged job with the name it was submitted under.
     pub promised: BTreeMap<JobId, String>,
-    /// The highest cap asked for of each budget, and the budgets that were asked to have less.
+    /// The highest cap asked for of each budget, and the budgets of which two were asked for.
     pub caps: BTreeMap<Name, Micros>,
     pub cut: std::collections::BTreeSet<Name>,
 }

@@ -147,6 +147,8 @@ fn a_06_a_07_every_deed_in_every_state_ends_well_and_leaves_nothing_without_an_o
         for deed in DEEDS {
             let mut simulation = world();
             let id = bring(&mut simulation, stage);
+            // What was only staged may be lost in a crash; let it become durable.
+            simulation.run_for(Millis::new(20));
             let before = simulation.state(id).expect("the job exists");
             commit(&mut simulation, id, deed);
             simulation.run_for(Millis::from_secs(90));
