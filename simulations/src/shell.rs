@@ -46,6 +46,8 @@ pub struct Shell {
     /// Steps so far, over all incarnations.
     pub steps: u64,
     pub crashes: u64,
+    /// When the process died.
+    pub died: Vec<Timestamp>,
     pub crash_at: Option<CrashAt>,
     /// True time of each durable entry, by index from 1.
     pub true_times: Vec<Timestamp>,
@@ -62,6 +64,7 @@ impl Shell {
             wake_planned: None,
             steps: 0,
             crashes: 0,
+            died: Vec::new(),
             crash_at: None,
             true_times: Vec::new(),
         }
@@ -125,6 +128,7 @@ impl Simulation {
     pub fn crash(&mut self, down: Millis) {
         let Some(engine) = self.shell.engine.take() else { return };
         self.shell.crashes += 1;
+        self.shell.died.push(self.kernel.now());
         self.trace(|| format!("the scheduler dies for {down}"));
         let disk = engine.into_store().crash().crash();
         // A flush that failed may have made some entries durable all the same.

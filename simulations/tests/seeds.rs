@@ -26,12 +26,12 @@ fn run_many(from: u64, count: u64) -> Vec<Outcome> {
                         break;
                     }
                     let outcome = run(seed, &Options::default());
-                    outcomes.lock().unwrap().push(outcome);
+                    outcomes.lock().expect("no run panics while it holds the lock").push(outcome);
                 }
             });
         }
     });
-    let mut outcomes = outcomes.into_inner().unwrap();
+    let mut outcomes = outcomes.into_inner().expect("no run panics while it holds the lock");
     outcomes.sort_by_key(|outcome| outcome.seed);
     outcomes
 }

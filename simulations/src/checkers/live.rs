@@ -115,7 +115,12 @@ impl Simulation {
             let nature = self.programs.nature(job.spec.name.as_str());
             let lost = nature.step_time.saturating_mul(reached.saturating_sub(step));
             let once = nature.save_time.saturating_add(nature.upload_time);
-            let slack = DETECTION.saturating_add(self.faults_worst.delay_max).saturating_add(self.faults_worst.down.1);
+            // Every restart of the scheduler in that time gave silent agents twice their lease again.
+            let began = self.programs.starts.get(&run.job).and_then(|starts| starts.last()).map(|start| start.at);
+            let died = self.shell.died.iter().filter(|at| began.is_some_and(|began| **at >= began)).count() as u64;
+            let again = self.config.lease.ttl.saturating_mul(2).saturating_add(self.faults_worst.down.1);
+            let slack =
+                DETECTION.saturating_add(self.faults_worst.delay_max).saturating_add(again.saturating_mul(died));
             let bound = interval.max(nature.step_time).saturating_add(once).saturating_add(slack);
             assert!(
                 lost <= bound,
