@@ -121,25 +121,8 @@ pub async fn renew(agent: &Agent) -> Over {
         if let Err(over) = agent.link.sleep(wait).await {
             return over;
         }
-        let said = agent.progress();
-        let request = pb::RenewLeaseRequest {
-            caller: agent.link.caller(),
-            phase: agent.phase(),
-            progress: said.map(|said| pb::Progress { step: said.step, total_steps: said.total }),
-            notice_unavailable: false,
-        };
-        let sent = agent.lease.now();
-        let call = |mut client: crate::link::Client| async move { client.renew_lease(request).await };
-        match agent.link.once(patience, call).await {
-            Ok(answer) => {
-                if let Err(over) = agent.lease.renewed(sent, Duration::from_millis(answer.lease_ttl_ms)) {
-                    return over;
-                }
-                if let Some(directive) = answer.directive {
-                    agent.board.take(directive, agent.lease.now());
-                }
-                (backoff, wait) = (Backoff::default(), every);
-            }
+        match renew_once(agent, patience).await {
+            Ok(()) => (backoff, wait) = (Backoff::default(), every),
             Err(CallError::Over(over)) => return over,
             Err(error) => {
                 tracing::warn!(%error, "the lease was not renewed");
@@ -148,6 +131,25 @@ pub async fn renew(agent: &Agent) -> Over {
             }
         }
     }
+}
+
+/// Renews the lease once, with the newest progress.
+pub async fn renew_once(agent: &Agent, patience: Duration) -> Result<(), CallError> {
+    let said = agent.progress();
+    let request = pb::RenewLeaseRequest {
+        caller: agent.link.caller(),
+        phase: agent.phase(),
+        progress: said.map(|said| pb::Progress { step: said.step, total_steps: said.total }),
+        notice_unavailable: false,
+    };
+    let sent = agent.lease.now();
+    let call = |mut client: crate::link::Client| async move { client.renew_lease(request).await };
+    let answer = agent.link.once(patience, call).await?;
+    agent.lease.renewed(sent, Duration::from_millis(answer.lease_ttl_ms)).map_err(CallError::Over)?;
+    if let Some(directive) = answer.directive {
+        agent.board.take(directive, agent.lease.now());
+    }
+    Ok(())
 }
 
 /// Listens for orders until the lease is over.

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::client::DEFAULT_SERVER;
 use crate::commands::{agent, budget, clusters, completions, data, jobs, offers, serve, store, webhook};
+use crate::demo;
 use crate::failure::{Exit, Failure};
 use crate::train;
 
@@ -31,6 +32,7 @@ Operation:
   store        Verify, export, import or rebuild a data directory
 
 Other:
+  demo         See the main job done on this machine in less than a minute
   completions  Completions for a shell
   help         Print this message or the help of a command
 
@@ -106,6 +108,8 @@ pub enum Command {
     /// Verify, export, import or rebuild a data directory that no server uses
     #[command(subcommand)]
     Store(store::Command),
+    /// See the main job done on this machine in less than a minute
+    Demo(demo::Args),
     /// Completions for a shell
     Completions(completions::Args),
     /// The program beside a job; drivers start it

@@ -19,6 +19,7 @@ use leeway_model::{Currency, Name};
 
 use crate::args::{Cli, Command};
 use crate::client::Client;
+use crate::demo;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 use crate::train;
@@ -37,6 +38,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<ExitCode, Failure> {
         Command::Store(command) => store::run(&command, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
         Command::Serve(args) => serve::run(&args, terminal),
+        Command::Demo(args) => demo::run(&args, terminal),
         Command::Agent(args) => return agent::run(args),
         Command::Train(args) => train::run(&args).map(Exit::of_program).map_err(Failure::from),
     };

@@ -6,6 +6,7 @@
 mod args;
 mod client;
 mod commands;
+mod demo;
 mod failure;
 mod json;
 mod pack;

@@ -84,9 +84,13 @@ impl Scheduler {
             row.version = version;
             row.progress.step = row.progress.step.max(step);
         }
+        if let Some(progress) = self.volatile.progress.get_mut(&run.id) {
+            progress.step = progress.step.max(step);
+        }
         let now = self.now;
         if let Some(row) = self.tables.runs.change(&run.id) {
             row.checkpoint_seq = id.seq;
+            row.progress.step = row.progress.step.max(step);
             if let Some(notice) = row.notice.as_mut() {
                 notice.saved = notice.saved || now >= notice.received;
             }

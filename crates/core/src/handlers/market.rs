@@ -96,7 +96,6 @@ impl Scheduler {
             if let Some(meter) = run.meter.as_mut() {
                 meter.change_rate(now, rate);
             }
-            run.price = price.clone();
             run.rate_max = run.rate_max.max(price.rate);
         }
     }
