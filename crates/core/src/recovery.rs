@@ -50,7 +50,7 @@ impl Scheduler {
         if let Some(row) = self.tables.jobs.change(&job.id) {
             row.start_reason = why;
         }
-        self.to_pending(job.id, reason, at);
+        self.line_up(job.id, reason, at);
     }
 
     fn after_end(&mut self, job: &Job, run: &Run, end: &EndReason, detail: Option<&str>) -> Next {

@@ -122,10 +122,10 @@ impl Scheduler {
             None => 0,
         };
         let earlier = id.epoch.checked_sub(1).filter(|epoch| *epoch > 0);
-        if let Some(earlier) = earlier.map(|epoch| RunId { job: id.job, epoch }) {
-            if let Some(row) = self.tables.runs.change(&earlier) {
-                row.steps_redone = row.progress.step.saturating_sub(step);
-            }
+        if let Some(epoch) = earlier
+            && let Some(row) = self.tables.runs.change(&RunId { job: id.job, epoch })
+        {
+            row.steps_redone = row.progress.step.saturating_sub(step);
         }
         if let Some(row) = self.tables.runs.change(&id) {
             row.progress.step = step;

@@ -14,7 +14,7 @@ use crate::event::{RequestKey, Submission};
 use crate::reply::{Refused, RefusedKind, Reply, Submitted};
 use crate::round::queue::Park;
 use crate::scheduler::Scheduler;
-use crate::state::Request;
+use crate::state::{Denial, Request};
 
 impl Scheduler {
     pub(crate) fn on_jobs_submitted(&mut self, request: Option<RequestKey>, jobs: Vec<Submission>) -> Reply {
@@ -49,7 +49,7 @@ impl Scheduler {
                 .iter()
                 .map(|result| match result {
                     Ok(submitted) => Ok(submitted.job),
-                    Err(refusal) => Err((refusal.code.into(), refusal.message.as_str().into())),
+                    Err(refusal) => Err(Denial { code: refusal.code.into(), message: refusal.message.as_str().into() }),
                 })
                 .collect();
             self.tables.requests.insert(key.id, Request { body: key.body, jobs, at: self.now });
@@ -186,7 +186,7 @@ impl Scheduler {
             .filter(|other| self.job(*other).is_none_or(|job| job.state != JobState::Succeeded))
             .collect();
         if open.is_empty() {
-            self.to_pending(id, None, self.now);
+            self.line_up(id, None, self.now);
             return;
         }
         for other in &open {
@@ -201,7 +201,7 @@ impl Scheduler {
     }
 
     /// Puts a job in line for a place, not before `at`.
-    pub(crate) fn to_pending(&mut self, id: JobId, reason: Option<Reason>, at: leeway_model::Timestamp) {
+    pub(crate) fn line_up(&mut self, id: JobId, reason: Option<Reason>, at: leeway_model::Timestamp) {
         self.set_state(id, JobState::Pending, reason);
         if let Some(job) = self.tables.jobs.change(&id) {
             job.not_before = at;
@@ -343,8 +343,9 @@ fn replay(known: &Request, key: &RequestKey) -> Reply {
     }
     let results = known.jobs.iter().map(|made| match made {
         Ok(job) => Ok(Submitted { job: *job, state: JobState::Pending, reason: None, replayed: true }),
-        Err((_, message)) => {
-            Err(Refused::new(RefusedKind::Precondition, "REFUSED_BEFORE", message.clone().into_string()))
+        Err(denial) => {
+            let message = format!("{} ({})", denial.message, denial.code);
+            Err(Refused::new(RefusedKind::Precondition, "REFUSED_BEFORE", message))
         }
     });
     Reply::Submitted(results.collect())

@@ -403,7 +403,7 @@ impl Scheduler {
     }
 
     /// Runs of a cluster that are not released.
-    pub(crate) fn runs_on(&self, cluster: &Name) -> Vec<RunId> {
+    pub fn runs_on(&self, cluster: &Name) -> Vec<RunId> {
         let on_cluster = self.standing.iter().filter(|(offer, _)| offer.cluster == *cluster);
         on_cluster.flat_map(|(_, runs)| runs.iter().copied()).collect()
     }

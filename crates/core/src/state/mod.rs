@@ -44,8 +44,15 @@ pub struct Cluster {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub body: Digest,
-    pub jobs: Vec<Result<JobId, (Box<str>, Box<str>)>>,
+    pub jobs: Vec<Result<JobId, Denial>>,
     pub at: Timestamp,
+}
+
+/// Why a job of a request was refused, kept for whoever asks again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    pub code: Box<str>,
+    pub message: Box<str>,
 }
 
 /// A notification on its way to one endpoint.
