@@ -64,8 +64,6 @@ pub struct Launch {
     pub stop_again: Millis,
     /// Drain of a run that no provider hurries: budget, cancel, longest duration.
     pub drain: Millis,
-    /// A notice may pass without a loss; this long after its deadline the machine is stopped all the same.
-    pub after_notice: Millis,
 }
 
 /// What is assumed where a job or an offer says nothing. Every use is flagged in the decision.
@@ -112,7 +110,6 @@ impl Config {
                 backoff: Millis::from_secs(10),
                 stop_again: Millis::from_secs(10),
                 drain: Millis::from_mins(2),
-                after_notice: Millis::from_mins(1),
             },
             estimates: Estimates {
                 running_time: Millis::from_hours(1),

@@ -58,7 +58,7 @@ impl Report {
         let redone: u64 = self.runs.iter().map(|run| run.steps_redone).sum();
         let steps = self.job.progress.as_ref().map_or(0, |progress| progress.step);
         let launch = self.runs.first().map_or(0, |run| length(run.launched_ms, run.started_ms));
-        let useful = if steps + redone == 0 { 0 } else { running * steps / (steps + redone) };
+        let useful = (running * steps).checked_div(steps + redone).unwrap_or(0);
         self.on_demand.cost(Millis::new(launch + useful)).get()
     }
 

@@ -45,11 +45,22 @@ impl Scheduler {
         }
         shards.insert(rank, shard);
         if shards.len() < run.nodes as usize {
+            self.forget_old_shards(id);
             return committed(checkpoint, false);
         }
         let shards = self.volatile.shards.remove(&(id, checkpoint.seq)).unwrap_or_default();
         self.volatile.shards.retain(|(run, seq), _| *run != id || *seq > checkpoint.seq);
         self.commit(&run, checkpoint, &shards)
+    }
+
+    /// A gang whose ranks drift apart keeps a few unfinished checkpoints, not all of them.
+    fn forget_old_shards(&mut self, run: RunId) {
+        const UNFINISHED: usize = 8;
+        let of_run = self.volatile.shards.range((run, 0)..=(run, u64::MAX));
+        let seqs: Vec<u64> = of_run.map(|((_, seq), _)| *seq).collect();
+        for seq in seqs.iter().take(seqs.len().saturating_sub(UNFINISHED)) {
+            self.volatile.shards.remove(&(run, *seq));
+        }
     }
 
     fn commit(&mut self, run: &Run, id: CheckpointId, shards: &BTreeMap<u32, Shard>) -> Reply {

@@ -31,10 +31,8 @@ impl Scheduler {
         }
         let (state, drained) = known.map_or((ClusterState::Ready, false), |known| (known.state, known.drained));
         let name = spec.name.clone();
-        for offer in self.fleet.declare(&spec, state == ClusterState::Ready, self.config.currency) {
-            let known = spec.machines.iter().any(|m| m.shape.name == self.fleet.slot(offer).offer.key.shape);
-            assert!(known, "an offer is declared by its cluster");
-        }
+        self.fleet.retain_shapes(&spec);
+        self.fleet.declare(&spec, state == ClusterState::Ready, self.config.currency);
         self.tables.clusters.insert(name, Cluster { spec, state, drained });
         self.queue.wake_all(&self.fleet);
         Reply::Done

@@ -44,6 +44,10 @@ impl Scheduler {
             self.admit(id, spec);
             results.push(Ok(Submitted { job: id, state: JobState::Pending, reason: None, replayed: false }));
         }
+        // Jobs of one batch may come before those they depend on: first all rows, then their states.
+        for id in ids.into_iter().flatten() {
+            self.settle_dependencies(id);
+        }
         if let Some(key) = request {
             let jobs = results
                 .iter()
@@ -171,11 +175,9 @@ impl Scheduler {
             spec: Arc::new(spec),
         };
         self.tables.jobs.insert(id, job);
-        // Jobs of one batch may come before those they depend on, so states are looked at once all rows are there.
-        self.settle_dependencies(id);
     }
 
-    /// Moves a new or waiting job to where its dependencies put it.
+    /// Moves a new or waiting job to where its dependencies put it. One whose row is forgotten ended long ago.
     fn settle_dependencies(&mut self, id: JobId) {
         let Some(job) = self.job(id) else { return };
         let spec = job.spec.clone();
@@ -183,7 +185,7 @@ impl Scheduler {
             .depends_on
             .iter()
             .copied()
-            .filter(|other| self.job(*other).is_none_or(|job| job.state != JobState::Succeeded))
+            .filter(|other| self.job(*other).is_some_and(|job| job.state != JobState::Succeeded))
             .collect();
         if open.is_empty() {
             self.line_up(id, None, self.now);

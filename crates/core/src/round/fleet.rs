@@ -140,9 +140,8 @@ impl Fleet {
         }
     }
 
-    /// Adds or updates the offers of a cluster's declaration. Returns those that are new or changed.
-    pub fn declare(&mut self, spec: &ClusterSpec, ready: bool, currency: Currency) -> Vec<OfferId> {
-        let mut touched = Vec::new();
+    /// Adds or updates the offers of a cluster's declaration.
+    pub fn declare(&mut self, spec: &ClusterSpec, ready: bool, currency: Currency) {
         for machines in &spec.machines {
             let pool = self.pool(&spec.name, &machines.shape.name);
             self.pools[pool].count = machines.count;
@@ -175,10 +174,8 @@ impl Fleet {
                     self.changed.insert(key);
                 }
                 self.relist(id);
-                touched.push(id);
             }
         }
-        touched
     }
 
     /// The offer under a key, made now if its machine shape is declared; `None` when nothing of it is known.
@@ -325,15 +322,25 @@ impl Fleet {
     /// Takes a cluster's offers out of the market. Their slots stay, without price and under no key.
     pub fn remove_cluster(&mut self, cluster: &Name) {
         let ids: Vec<OfferId> = self.of_cluster(cluster).collect();
-        for id in ids {
-            let slot = &mut self.slots[id.0 as usize];
-            slot.offer.price = None;
-            slot.ready = false;
-            let key = slot.offer.key.clone();
-            self.relist(id);
-            self.by_key.remove(&key);
-            self.changed.insert(key);
-        }
+        ids.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Takes offers out whose shapes their cluster no longer declares.
+    pub fn retain_shapes(&mut self, spec: &ClusterSpec) {
+        let declared = |shape: &Name| spec.machines.iter().any(|machines| machines.shape.name == *shape);
+        let gone = |id: &OfferId| !declared(&self.slot(*id).offer.key.shape);
+        let ids: Vec<OfferId> = self.of_cluster(&spec.name).filter(gone).collect();
+        ids.into_iter().for_each(|id| self.remove(id));
+    }
+
+    fn remove(&mut self, id: OfferId) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.offer.price = None;
+        slot.ready = false;
+        let key = slot.offer.key.clone();
+        self.relist(id);
+        self.by_key.remove(&key);
+        self.changed.insert(key);
     }
 
     pub fn has_changes(&self) -> bool {

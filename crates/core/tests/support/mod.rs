@@ -1,6 +1,6 @@
 //! A scheduler in a test's hands: builders with good defaults, and a log of what was ordered.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part, and a wrong builder is a failed test")]
 
 use std::sync::Arc;
 

@@ -123,7 +123,6 @@ fn lengths(raw: &Raw, core: &mut Config) -> Result<()> {
     length("launch.backoff", launch.backoff.as_deref(), &mut core.launch.backoff)?;
     length("launch.stop_again", launch.stop_again.as_deref(), &mut core.launch.stop_again)?;
     length("launch.drain", launch.drain.as_deref(), &mut core.launch.drain)?;
-    length("launch.after_notice", launch.after_notice.as_deref(), &mut core.launch.after_notice)?;
     length("estimates.running_time", estimates.running_time.as_deref(), &mut core.estimates.running_time)?;
     length("estimates.save_time", estimates.save_time.as_deref(), &mut core.estimates.save_time)?;
     length("estimates.restore_time", estimates.restore_time.as_deref(), &mut core.estimates.restore_time)?;

@@ -64,7 +64,6 @@ pub struct RawLaunch {
     pub backoff: Option<String>,
     pub stop_again: Option<String>,
     pub drain: Option<String>,
-    pub after_notice: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -48,7 +48,6 @@ pub const ROOT: &[(&str, Node)] = &[
             ("backoff", Leaf),
             ("stop_again", Leaf),
             ("drain", Leaf),
-            ("after_notice", Leaf),
         ]),
     ),
     (
