@@ -21,7 +21,7 @@ fn pool() -> &'static DescriptorPool {
 }
 
 /// The message `name` of the contract, for example `Job`.
-pub fn of(name: &str, message: &impl prost::Message) -> Value {
+pub fn of(name: &str, message: &impl leeway_proto::Message) -> Value {
     let descriptor = pool().get_message_by_name(&format!("leeway.v1.{name}"));
     let descriptor = descriptor.expect("callers name messages of the contract");
     let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice());
@@ -29,7 +29,7 @@ pub fn of(name: &str, message: &impl prost::Message) -> Value {
 }
 
 /// A list of such messages.
-pub fn list<M: prost::Message>(name: &str, messages: &[M]) -> Value {
+pub fn list<M: leeway_proto::Message>(name: &str, messages: &[M]) -> Value {
     messages.iter().map(|message| of(name, message)).collect()
 }
 

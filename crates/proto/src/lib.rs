@@ -22,6 +22,8 @@ mod tests;
 
 pub use convert::{agent, query, submit};
 pub use invalid::Invalid;
+/// What every message is: it can be encoded and decoded.
+pub use prost::Message;
 
 /// Types and services generated from `proto/leeway/v1`.
 pub mod v1 {

@@ -106,7 +106,9 @@ impl Fleet {
     }
 
     pub fn of_cluster<'a>(&'a self, cluster: &'a Name) -> impl Iterator<Item = OfferId> + 'a {
-        self.by_key.iter().filter(move |(key, _)| key.cluster == *cluster).map(|(_, &id)| id)
+        let smallest: Name = "0".parse().expect("'0' is a name, and none sorts before it");
+        let first = OfferKey { cluster: cluster.clone(), shape: smallest, capacity: CapacityType::Spot };
+        self.by_key.range(first..).take_while(move |(key, _)| key.cluster == *cluster).map(|(_, &id)| id)
     }
 
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {

@@ -192,7 +192,7 @@ impl Scheduler {
     /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed. The fleet lists
     /// them in order of price, so this looks at few.
     fn cheaper_rejections(&self, job: &Job, place: &Place) -> Vec<RejectionCount> {
-        const LOOK_AT: usize = 64;
+        const LOOK_AT: usize = 16;
         let rate = place.ranked.scored.rate;
         let cheaper = self.fleet.priced(self.fleet.slot(place.offer).group).take_while(|(other, _)| *other < rate);
         let mut counts: Vec<RejectionCount> = Vec::new();

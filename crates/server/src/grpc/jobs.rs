@@ -6,11 +6,11 @@ use leeway_core::round::select::Evaluation;
 use leeway_core::{Event, Refused, Reply};
 use leeway_model::job::{Job, JobSpec, Reason, Upload};
 use leeway_model::{Currency, JobId, Name, Timestamp};
+use leeway_proto::Message;
 use leeway_proto::invalid::Within;
 use leeway_proto::pb::job_service_server::JobService;
 use leeway_proto::submit::Submission;
 use leeway_proto::{Invalid, check, pb, query};
-use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leeway_proto::Invalid;
-use prost::Message;
+use leeway_proto::Message;
 
 use crate::secrets::{Keys, MARK_BYTES};
 
