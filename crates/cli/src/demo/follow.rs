@@ -160,13 +160,14 @@ impl Story {
     }
 }
 
-/// The expected bills that were compared.
+/// The expected bills that were compared: spot places by their cluster, others with their capacity.
 fn considered(decision: &pb::Decision) -> String {
     let one = |candidate: &pb::Candidate| {
         let total = candidate.bill.as_ref().map_or(0, |bill| bill.total_micros);
-        let place = jobs::place(candidate.offer.as_ref());
-        format!("{place} {} {}", jobs::capacity(candidate.offer.as_ref()), amounts::money(total, &candidate.currency))
+        let offer = candidate.offer.clone().unwrap_or_default();
+        let capacity = if offer.capacity() == pb::CapacityType::Spot { "" } else { " on demand" };
+        format!("{}{capacity} {}", offer.cluster, amounts::money(total, &candidate.currency))
     };
     let places = decision.chosen.iter().chain(&decision.others).map(one);
-    format!("expected bill: {}", places.collect::<Vec<_>>().join("  <  "))
+    format!("expected bill: {}", places.collect::<Vec<_>>().join(" < "))
 }
