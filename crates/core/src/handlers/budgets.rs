@@ -41,6 +41,9 @@ impl Scheduler {
             return Reply::Refused(refused);
         }
         let name = spec.name.clone();
+        if self.tables.budgets.get(&name).is_some_and(|budget| budget.spec == spec && !budget.frozen) {
+            return Reply::Done;
+        }
         match self.tables.budgets.get(&name).map(|budget| budget.spec.cap) {
             None => {
                 let cap = spec.cap;
