@@ -76,7 +76,8 @@ impl<S: Store, T> Engine<S, T> {
         }
         let head = store.head();
         let mut last = Timestamp::ZERO;
-        if head.index > 0 {
+        // A store that was made from an export has all rows, and its history begins after them.
+        if head.index >= store.first_entry() {
             store.entries(head.index, &mut |entry| {
                 last = Timestamp::from_millis(entry.time_ms);
                 true

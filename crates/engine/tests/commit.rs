@@ -200,6 +200,25 @@ fn t_02_time_never_runs_back_also_over_a_restart() {
 }
 
 #[test]
+fn a_store_made_from_an_export_opens_although_it_has_no_history_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let [old, file, new] = ["old", "rows.export", "new"].map(|part| dir.path().join(part));
+    let (mut engine, _) = open(DiskStore::open_or_init(&old, identity(), Options::small()).unwrap(), 0);
+    set_up(&mut engine);
+    engine.step(at(1), submit("train"), 1).unwrap();
+    engine.commit().unwrap();
+    let head = engine.head();
+    engine.into_store().close().unwrap();
+    leeway_store::export(&old, &file, Options::small()).unwrap();
+    leeway_store::import(&file, &new, "2", Options::small()).unwrap();
+    let (mut engine, again) = open(DiskStore::open(&new, Options::small()).unwrap(), 10);
+    assert_eq!((engine.head().index, again.len()), (head.index, 1));
+    engine.step(at(11), submit("more"), 2).unwrap();
+    engine.commit().unwrap();
+    assert_eq!(engine.scheduler().tables().jobs.len(), 2);
+}
+
+#[test]
 fn what_changes_nothing_writes_nothing() {
     let (mut engine, _) = open(MemoryStore::new(), 0);
     set_up(&mut engine);
