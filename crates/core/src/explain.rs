@@ -1,11 +1,9 @@
 //! What people may ask: why a job stands where it stands, and what a job would cost where.
 
-use std::sync::Arc;
-
 use leeway_model::decision::Decision;
-use leeway_model::job::{Job, JobSpec, JobState, Progress, Reason, RetriesUsed, StartReason};
+use leeway_model::job::{Job, JobSpec, JobState, Reason};
 use leeway_model::run::Run;
-use leeway_model::{Bill, JobId, Name};
+use leeway_model::{JobId, Name};
 
 use crate::reply::Refused;
 use crate::round::queue::{self, Scope};
@@ -49,25 +47,7 @@ impl Scheduler {
     }
 
     fn imagined(&self, spec: JobSpec) -> Job {
-        Job {
-            id: JobId(0),
-            spec: Arc::new(spec),
-            state: JobState::Pending,
-            submitted: self.now,
-            since: self.now,
-            ended: None,
-            epoch: 0,
-            checkpoint: None,
-            progress: Progress::default(),
-            posted: Bill::default(),
-            retries: RetriesUsed::default(),
-            not_before: self.now,
-            reason: None,
-            start_reason: StartReason::First,
-            version: 0,
-            saves_without_progress: 0,
-            save_time: None,
-        }
+        Job::new(JobId(0), spec, self.now)
     }
 
     fn evaluate(&self, job: &Job) -> Evaluation {

@@ -22,7 +22,9 @@ pub mod policy;
 mod recovery;
 pub mod reply;
 pub mod round;
+mod schedule;
 pub mod scheduler;
+mod setbacks;
 pub mod state;
 mod timers;
 

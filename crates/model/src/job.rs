@@ -257,6 +257,37 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job as it begins: pending since now, nothing run, nothing spent.
+    pub fn new(id: JobId, spec: JobSpec, now: Timestamp) -> Self {
+        Self {
+            id,
+            spec: Arc::new(spec),
+            state: JobState::Pending,
+            submitted: now,
+            since: now,
+            ended: None,
+            epoch: 0,
+            checkpoint: None,
+            progress: Progress::default(),
+            posted: Bill::default(),
+            retries: RetriesUsed::default(),
+            not_before: now,
+            reason: None,
+            start_reason: StartReason::First,
+            version: 0,
+            saves_without_progress: 0,
+            save_time: None,
+        }
+    }
+
+    /// The last instant of the year 9999: a job that may not start before it waits for a person.
+    pub const HELD: Timestamp = Timestamp::from_millis(253_402_300_799_000);
+
+    /// Whether it waits until somebody retries or cancels it.
+    pub fn is_held(&self) -> bool {
+        self.state == JobState::Pending && self.not_before >= Self::HELD
+    }
+
     /// The newest run, if any was placed.
     pub fn newest_run(&self) -> Option<RunId> {
         (self.epoch > 0).then_some(RunId { job: self.id, epoch: self.epoch })

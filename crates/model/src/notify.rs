@@ -39,18 +39,76 @@ impl Severity {
 /// `webhook::payload`, a golden file there, and a test for when it fires and when not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Alert {
-    ThresholdCrossed { budget: Name, kind: ThresholdKind, percent: u32, cap: Micros, posted: Micros, held: Micros },
-    CapReached { budget: Name, cap: Micros, posted: Micros, held: Micros },
-    AdmissionDenied { budget: Option<Name>, job: JobId, code: Box<str>, message: Box<str> },
-    Overrun { budget: Name, run: RunId, amount: Micros },
-    CapChanged { budget: Name, from: Micros, to: Micros },
-    JobStateChanged { job: JobId, name: Box<str>, from: JobState, to: JobState, reason: Option<Box<str>> },
-    JobInterrupted { run: RunId, offer: OfferKey, warned: bool, deadline: Option<Timestamp> },
-    JobRecovered { run: RunId, offer: OfferKey, step: u64 },
-    CheckpointQuarantined { job: JobId, checkpoint: CheckpointId, detail: Box<str> },
-    TerminationStuck { run: RunId, minutes: u64 },
-    EndpointDisabled { endpoint: Name, reason: Box<str> },
-    EndpointTest { endpoint: Name },
+    ThresholdCrossed {
+        budget: Name,
+        kind: ThresholdKind,
+        percent: u32,
+        cap: Micros,
+        posted: Micros,
+        held: Micros,
+    },
+    CapReached {
+        budget: Name,
+        cap: Micros,
+        posted: Micros,
+        held: Micros,
+    },
+    AdmissionDenied {
+        budget: Option<Name>,
+        job: JobId,
+        code: Box<str>,
+        message: Box<str>,
+    },
+    Overrun {
+        budget: Name,
+        run: RunId,
+        amount: Micros,
+    },
+    CapChanged {
+        budget: Name,
+        from: Micros,
+        to: Micros,
+    },
+    JobStateChanged {
+        job: JobId,
+        name: Box<str>,
+        from: JobState,
+        to: JobState,
+        reason: Option<Box<str>>,
+    },
+    JobInterrupted {
+        run: RunId,
+        offer: OfferKey,
+        warned: bool,
+        deadline: Option<Timestamp>,
+    },
+    JobRecovered {
+        run: RunId,
+        offer: OfferKey,
+        step: u64,
+    },
+    /// It starts no more until somebody retries it.
+    JobHeld {
+        job: JobId,
+        code: Box<str>,
+        message: Box<str>,
+    },
+    CheckpointQuarantined {
+        job: JobId,
+        checkpoint: CheckpointId,
+        detail: Box<str>,
+    },
+    TerminationStuck {
+        run: RunId,
+        minutes: u64,
+    },
+    EndpointDisabled {
+        endpoint: Name,
+        reason: Box<str>,
+    },
+    EndpointTest {
+        endpoint: Name,
+    },
 }
 
 impl Alert {
@@ -65,6 +123,7 @@ impl Alert {
             Self::JobStateChanged { .. } => "leeway.job.state_changed",
             Self::JobInterrupted { .. } => "leeway.job.interrupted",
             Self::JobRecovered { .. } => "leeway.job.recovered",
+            Self::JobHeld { .. } => "leeway.job.held",
             Self::CheckpointQuarantined { .. } => "leeway.checkpoint.quarantined",
             Self::TerminationStuck { .. } => "leeway.instance.termination_stuck",
             Self::EndpointDisabled { .. } => "leeway.endpoint.disabled",
@@ -81,6 +140,7 @@ impl Alert {
             | Self::CapChanged { budget, .. } => format!("budgets/{budget}"),
             Self::AdmissionDenied { job, .. }
             | Self::JobStateChanged { job, .. }
+            | Self::JobHeld { job, .. }
             | Self::CheckpointQuarantined { job, .. } => format!("jobs/{job}"),
             Self::JobInterrupted { run, .. } | Self::JobRecovered { run, .. } | Self::TerminationStuck { run, .. } => {
                 format!("jobs/{}/runs/{run}", run.job)

@@ -9,7 +9,6 @@ pub mod id;
 pub mod payload;
 pub mod receiver;
 pub mod redact;
-pub mod schedule;
 pub mod sign;
 pub mod target;
 pub mod tls;

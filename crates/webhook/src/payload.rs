@@ -77,6 +77,7 @@ pub fn alert_key(alert: &Alert) -> Option<String> {
         | Alert::JobStateChanged { .. }
         | Alert::JobInterrupted { .. }
         | Alert::JobRecovered { .. }
+        | Alert::JobHeld { .. }
         | Alert::CheckpointQuarantined { .. }
         | Alert::TerminationStuck { .. }
         | Alert::EndpointDisabled { .. }
@@ -176,6 +177,11 @@ enum Facts<'a> {
         offer: Offer<'a>,
         step: u64,
     },
+    JobHeld {
+        job: String,
+        code: String,
+        message: String,
+    },
     CheckpointQuarantined {
         job: String,
         epoch: u64,
@@ -271,6 +277,11 @@ impl<'a> From<&'a Alert> for Facts<'a> {
                 let (job, run) = of_run(run);
                 Self::JobRecovered { job, run, offer: offer.into(), step: *step }
             }
+            Alert::JobHeld { job: id, code, message } => Self::JobHeld {
+                job: job(id),
+                code: clip(code, CODE_BYTES_MAX),
+                message: clip(message, SENTENCE_BYTES_MAX),
+            },
             Alert::CheckpointQuarantined { job: id, checkpoint, detail } => Self::CheckpointQuarantined {
                 job: job(id),
                 epoch: checkpoint.epoch,

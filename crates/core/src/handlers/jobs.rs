@@ -1,12 +1,11 @@
 //! Submissions, cancels and retries.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use leeway_model::job::{Job, JobSpec, JobState, Progress, Reason, RetriesUsed, StartReason};
+use leeway_model::job::{Job, JobSpec, JobState, Reason, RetriesUsed, StartReason};
 use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{EndReason, RunState};
-use leeway_model::{Bill, JobId, Name};
+use leeway_model::{JobId, Name};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
@@ -41,7 +40,7 @@ impl Scheduler {
             let mut spec = submission.spec;
             let after = submission.after.iter().filter_map(|&other| ids[other as usize]);
             spec.depends_on.extend(after);
-            self.admit(id, spec);
+            self.tables.jobs.insert(id, Job::new(id, spec, self.now));
             results.push(Ok(Submitted { job: id, state: JobState::Pending, reason: None, replayed: false }));
         }
         // Jobs of one batch may come before those they depend on: first all rows, then their states.
@@ -154,29 +153,6 @@ impl Scheduler {
         Ok(())
     }
 
-    fn admit(&mut self, id: JobId, spec: JobSpec) {
-        let job = Job {
-            id,
-            state: JobState::Pending,
-            submitted: self.now,
-            since: self.now,
-            ended: None,
-            epoch: 0,
-            checkpoint: None,
-            progress: Progress::default(),
-            posted: Bill::default(),
-            retries: RetriesUsed::default(),
-            not_before: self.now,
-            reason: None,
-            start_reason: StartReason::First,
-            version: 0,
-            saves_without_progress: 0,
-            save_time: None,
-            spec: Arc::new(spec),
-        };
-        self.tables.jobs.insert(id, job);
-    }
-
     /// Moves a new or waiting job to where its dependencies put it. One whose row is forgotten ended long ago.
     fn settle_dependencies(&mut self, id: JobId) {
         let Some(job) = self.job(id) else { return };
@@ -211,7 +187,10 @@ impl Scheduler {
         let Some(job) = self.tables.jobs.get(&id) else { return };
         if at > self.now {
             self.queue.park(job, Park::Timer);
-            self.timers.set(crate::timers::Timer::Job(id), at);
+            // Time brings back every job but a held one.
+            if !job.is_held() {
+                self.timers.set(crate::timers::Timer::Job(id), at);
+            }
         } else {
             self.queue.add(job, &self.fleet);
         }
@@ -299,11 +278,11 @@ impl Scheduler {
         let Some(job) = self.job(id).cloned() else {
             return Reply::Refused(Refused::not_found("job", id));
         };
-        if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
+        if !matches!(job.state, JobState::Failed | JobState::Cancelled) && !job.is_held() {
             return Reply::Refused(Refused::new(
                 RefusedKind::Precondition,
                 "NOT_ENDED",
-                format!("{id} is {}; only a failed or cancelled job can be retried", job.state),
+                format!("{id} is {}; only a failed, cancelled or held job can be retried", job.state),
             ));
         }
         let unmet: BTreeSet<JobId> = job

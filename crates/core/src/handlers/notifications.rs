@@ -5,22 +5,11 @@ use leeway_model::{Millis, Name, OutboxId};
 
 use crate::action::Action;
 use crate::reply::{Refused, RefusedKind, Reply};
+use crate::schedule;
 use crate::scheduler::Scheduler;
 use crate::state::Delivery;
 use crate::timers::Timer;
 
-/// Waits after each failed attempt, each varied by up to a fifth; after the last the delivery has failed.
-const RETRY_AFTER: [Millis; 9] = [
-    Millis::from_secs(5),
-    Millis::from_mins(5),
-    Millis::from_mins(30),
-    Millis::from_hours(2),
-    Millis::from_hours(5),
-    Millis::from_hours(10),
-    Millis::from_hours(14),
-    Millis::from_hours(20),
-    Millis::from_hours(24),
-];
 /// Longest wait that a receiver may ask for.
 const RETRY_AFTER_MAX: Millis = Millis::from_hours(24);
 /// An endpoint without success for this long, and failures this far apart, is disabled.
@@ -111,9 +100,8 @@ impl Scheduler {
         let now = self.now;
         let Some(row) = self.tables.deliveries.change(&id) else { return };
         row.last_error = Some(detail);
-        let planned = RETRY_AFTER.get(row.attempts as usize).map(|wait| jittered(*wait, id, row.attempts));
         row.attempts += 1;
-        match planned {
+        match schedule::next_attempt(row.attempts, id.0) {
             None => row.failed = true,
             Some(wait) => {
                 let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
@@ -172,29 +160,5 @@ impl Scheduler {
         let alert = Alert::EndpointTest { endpoint: name.clone() };
         self.enqueue(name.clone(), Notification { sequence, at: self.now, severity: Severity::Info, alert });
         Reply::Done
-    }
-}
-
-/// Varies a wait by up to a fifth, from the delivery's own number: the same on every machine, different for each.
-fn jittered(wait: Millis, id: OutboxId, attempt: u32) -> Millis {
-    let mut mixed = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(attempt));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^= mixed >> 27;
-    let fifth = wait.as_millis() / 5;
-    let offset = if fifth == 0 { 0 } else { mixed % (2 * fifth + 1) };
-    Millis::new(wait.as_millis() - fifth + offset)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_varies_by_at_most_a_fifth_and_not_between_machines() {
-        for id in 0..1_000 {
-            let wait = jittered(Millis::from_secs(5), OutboxId(id), 0).as_millis();
-            assert!((4_000..=6_000).contains(&wait), "{wait}");
-        }
-        assert_eq!(jittered(Millis::from_secs(5), OutboxId(7), 1), jittered(Millis::from_secs(5), OutboxId(7), 1));
     }
 }

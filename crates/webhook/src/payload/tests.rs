@@ -87,6 +87,14 @@ fn one_of_each() -> Vec<(&'static str, Alert)> {
         ("job_lost", Alert::JobInterrupted { run: run(), offer: offer(), warned: false, deadline: None }),
         ("job_recovered", Alert::JobRecovered { run: run(), offer: offer(), step: 12_000 }),
         (
+            "job_held",
+            Alert::JobHeld {
+                job: JobId(7),
+                code: "NO_PROGRESS".into(),
+                message: "lost 10 runs in a row without a newer checkpoint".into(),
+            },
+        ),
+        (
             "checkpoint_quarantined",
             Alert::CheckpointQuarantined {
                 job: JobId(7),

@@ -3,7 +3,7 @@
 use leeway_model::Millis;
 
 /// Waits before the second to the tenth attempt; together about 75 hours.
-pub const WAITS: [Millis; 9] = [
+const WAITS: [Millis; 9] = [
     Millis::from_secs(5),
     Millis::from_mins(5),
     Millis::from_mins(30),
@@ -16,12 +16,13 @@ pub const WAITS: [Millis; 9] = [
 ];
 
 /// Attempts in all, the first included.
-pub const ATTEMPTS_MAX: u32 = WAITS.len() as u32 + 1;
+#[cfg(test)]
+const ATTEMPTS_MAX: u32 = WAITS.len() as u32 + 1;
 
 /// How long to wait after `attempt` attempts have failed, or `None` when that was the last. Zero attempts wait not at
 /// all. The wait is spread by 20 % either way, so that a receiver that was down is not met by everything at once; the
 /// same seed gives the same wait. Derive the seed from event and endpoint.
-pub fn next_attempt(attempt: u32, jitter_seed: u64) -> Option<Millis> {
+pub(crate) fn next_attempt(attempt: u32, jitter_seed: u64) -> Option<Millis> {
     let Some(index) = attempt.checked_sub(1) else { return Some(Millis::ZERO) };
     let wait = WAITS.get(usize::try_from(index).ok()?)?;
     // In ten-thousandths: 8,000 to 12,000.
