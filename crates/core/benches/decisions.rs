@@ -148,7 +148,7 @@ fn backlog() {
         handle(&mut crowded, submissions(10_000, impossible));
     }
     const EACH: usize = 2_000;
-    let mut decide = |scheduler: &mut Scheduler, round: usize| {
+    let decide = |scheduler: &mut Scheduler, round: usize| {
         let specs: Vec<Event> = (0..EACH).map(|n| submissions(1, |_| shaped(round * EACH + n))).collect();
         let (took, placed) = timed(|| specs.into_iter().map(|event| handle(scheduler, event)).sum::<usize>());
         assert_eq!(placed, EACH);
