@@ -1,5 +1,8 @@
 //! The rules of the house: who may depend on whom, and which licences come in.
 
+// Helpers of tests may fail a test as the tests themselves do.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
