@@ -174,10 +174,12 @@ impl Simulation {
         None
     }
 
-    /// A job may wait for ever only for a stated reason that nobody removes: its own cost cap, or a job so blocked.
+    /// A job may wait for ever only for a stated reason that nobody removes: its own cost cap, a hold, or a job so blocked.
     fn is_blocked(&self, job: &leeway_model::job::Job) -> bool {
         let Some(scheduler) = self.shell.scheduler() else { return false };
         match job.state {
+            // It waits for a person.
+            JobState::Pending if job.is_held() => true,
             JobState::Pending if job.spec.money.max_cost.is_some() => {
                 scheduler.reason(job).is_some_and(|reason| &*reason.code == "MAX_COST")
             }
