@@ -78,7 +78,13 @@ impl Scheduler {
             return Some(offer);
         }
         let cluster = self.tables.clusters.get(&key.cluster)?;
-        self.fleet.find_or_add(key, &cluster.spec, cluster.state == ClusterState::Ready)
+        let groups = self.fleet.groups().count();
+        let offer = self.fleet.find_or_add(key, &cluster.spec, cluster.state == ClusterState::Ready);
+        if self.fleet.groups().count() > groups {
+            // The first offer of its kind: shapes that wait do not look at its group yet.
+            self.queue.wake_all(&self.fleet);
+        }
+        offer
     }
 
     /// Spot machines cost what the market says from now on; what was posted stays.

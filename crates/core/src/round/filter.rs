@@ -9,7 +9,7 @@ use leeway_model::resources::{MachineShape, ResourceRequest};
 use super::fleet::{Fleet, OfferId, Slot};
 use crate::config::Config;
 
-/// Whether a machine answers one of a job's alternatives. The first rule that fails is told for the last alternative.
+/// Whether a machine answers one of a job's alternatives, or the first rule that it fails.
 pub fn fits(request: &ResourceRequest, slot: &Slot) -> Result<(), Rule> {
     let shape = &slot.shape;
     if let Some(wanted) = &request.accelerators
@@ -50,16 +50,35 @@ fn in_place(request: &ResourceRequest, slot: &Slot) -> bool {
         && infra.zone.as_ref().is_none_or(|want| slot.zone.as_ref() == Some(want))
 }
 
-/// Position of the first alternative that the offer answers.
+/// Position of the first alternative that the offer answers. Where it answers none, the rule that the alternative
+/// nearest to it failed: rules stand in the order in which [`fits`] asks them.
 pub fn alternative(spec: &JobSpec, slot: &Slot) -> Result<usize, Rule> {
-    let mut failed = Rule::Place;
+    let mut failed = Rule::Accelerator;
     for (position, request) in spec.resources.iter().enumerate() {
         match fits(request, slot) {
             Ok(()) => return Ok(position),
-            Err(rule) => failed = rule,
+            Err(rule) => failed = failed.max(rule),
         }
     }
     Err(failed)
+}
+
+/// Position of the first alternative that the offer answers and can take now. Where none is, the rule that stands
+/// between it and the first that it answers.
+pub fn alternative_now(
+    config: &Config,
+    fleet: &Fleet,
+    id: OfferId,
+    spec: &JobSpec,
+    now: Timestamp,
+) -> Result<usize, Rule> {
+    let slot = fleet.slot(id);
+    let first = alternative(spec, slot)?;
+    let judge = |position: usize| can_now(config, fleet, id, &spec.resources[position], spec.nodes, now);
+    let Err(rule) = judge(first) else { return Ok(first) };
+    // One alternative may cap the price of an hour where another does not.
+    let mut later = first + 1..spec.resources.len();
+    later.find(|&position| fits(&spec.resources[position], slot).is_ok() && judge(position).is_ok()).ok_or(rule)
 }
 
 /// Whether an offer that fits can take `nodes` machines now.

@@ -161,6 +161,7 @@ impl Fleet {
                     continue;
                 }
                 let id = known.unwrap_or_else(|| self.add(key.clone(), spec, machines.shape.clone(), pool));
+                self.regroup(id, machines.shape.accelerators.clone());
                 let slot = &mut self.slots[id.0 as usize];
                 slot.shape = machines.shape.clone();
                 slot.region = spec.region.clone();
@@ -168,11 +169,10 @@ impl Fleet {
                 slot.on_demand = machines.on_demand;
                 slot.ready = ready;
                 let from_market = slot.offer.price.as_ref().is_some_and(|p| p.source != Source::Declared);
-                if let Some(rate) = rate
-                    && !from_market
-                {
-                    slot.offer.price =
-                        Some(Price { rate, currency, observed: Timestamp::ZERO, source: Source::Declared });
+                if !from_market {
+                    let declared = |rate| Price { rate, currency, observed: Timestamp::ZERO, source: Source::Declared };
+                    // A price that is no longer declared is no price.
+                    slot.offer.price = rate.map(declared);
                     self.changed.insert(key);
                 }
                 self.relist(id);
@@ -251,6 +251,18 @@ impl Fleet {
         });
         self.group_of.insert(key, group);
         (group, speed)
+    }
+
+    /// Moves an offer to the group of the accelerators that its shape has now.
+    fn regroup(&mut self, id: OfferId, accelerators: Option<Accelerators>) {
+        let (group, speed) = self.group_for(self.slot(id).offer.key.capacity, accelerators);
+        let slot = &mut self.slots[id.0 as usize];
+        if slot.group != group {
+            let old = &mut self.groups[slot.group.0 as usize];
+            move_to(&mut old.priced, &mut slot.priced, None, id);
+            move_to(&mut old.open, &mut slot.open, None, id);
+            (slot.group, slot.speed) = (group, speed);
+        }
     }
 
     /// Changes the durable part of an offer and its place by price.

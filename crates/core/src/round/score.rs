@@ -168,7 +168,8 @@ impl<'a> Economics<'a> {
             let size = output.size.unwrap_or(config.estimates.input_size);
             bill.add(Term::OutputEgress, cost(Some(to), output.region.as_ref(), size));
         }
-        if self.spec.data.iter().any(|input| input.size.is_none()) {
+        let unsized_output = self.spec.outputs.as_ref().is_some_and(|output| output.size.is_none());
+        if unsized_output || self.spec.data.iter().any(|input| input.size.is_none()) {
             assume(Assumption::InputSize);
         }
         staged

@@ -1,7 +1,6 @@
 //! The search for the best places: cheapest offers first, and no further than a better one could be.
 
 use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
-use leeway_model::resources::CapacityType;
 use leeway_model::{Micros, Millis, Rate, Term, Timestamp};
 
 use super::filter;
@@ -23,14 +22,6 @@ pub struct Market<'a> {
     pub policy: &'a dyn Policy,
     pub locality: Locality<'a>,
     pub now: Timestamp,
-    /// Leaves out what the market may take back.
-    pub without_spot: bool,
-}
-
-impl Market<'_> {
-    fn has(&self, capacity: CapacityType) -> bool {
-        !self.without_spot || capacity != CapacityType::Spot
-    }
 }
 
 /// A place found.
@@ -110,7 +101,8 @@ fn search_among(
         Scope::Everywhere(groups) => {
             let mut cheapest_first = Merge::new(market, view, economics, groups);
             while let Some((floor, offer)) = cheapest_first.next() {
-                let enough = found.places.len() == KEEP && found.places[KEEP - 1].ranked.rank <= floor;
+                // Not `<=`: an offer that can only draw may still win the tie by its key.
+                let enough = found.places.len() == KEEP && found.places[KEEP - 1].ranked.rank < floor;
                 if enough {
                     break;
                 }
@@ -151,14 +143,20 @@ fn consider(
 ) -> Result<(Priced, usize), Rule> {
     let spec = &view.job.spec;
     let slot = market.fleet.slot(offer);
-    let position = match alternative {
-        Some(position) => filter::fits(&spec.resources[position], slot).map(|()| position)?,
-        None => filter::alternative(spec, slot)?,
-    };
-    if !market.has(slot.offer.key.capacity) || !market.policy.admits(view, slot.offer.key.capacity) {
+    match alternative {
+        Some(position) => filter::fits(&spec.resources[position], slot)?,
+        None => filter::alternative(spec, slot).map(drop)?,
+    }
+    if !market.policy.admits(view, slot.offer.key.capacity) {
         return Err(Rule::Policy);
     }
-    filter::can_now(market.config, market.fleet, offer, &spec.resources[position], spec.nodes, market.now)?;
+    let position = match alternative {
+        Some(position) => {
+            let request = &spec.resources[position];
+            filter::can_now(market.config, market.fleet, offer, request, spec.nodes, market.now).map(|()| position)?
+        }
+        None => filter::alternative_now(market.config, market.fleet, offer, spec, market.now)?,
+    };
     let rate = slot.offer.price.as_ref().map(|price| price.rate).ok_or(Rule::NoPrice)?;
     let priced = economics.price(market.config, market.locality, slot, rate);
     if let Some(cap) = spec.money.max_cost {
@@ -188,9 +186,6 @@ impl<'a> Merge<'a> {
     fn new(market: Market<'a>, view: &'a JobView<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
         let mut merge = Self { market, view, economics, groups: Vec::with_capacity(groups.len()) };
         for &group in groups {
-            if !market.has(market.fleet.group(group).capacity) {
-                continue;
-            }
             let least = economics.least(market.config, market.fleet.group(group));
             let offers = Box::new(market.fleet.open(group));
             let mut stream = Stream { least, offers, next: None };

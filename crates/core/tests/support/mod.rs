@@ -2,17 +2,20 @@
 
 #![allow(dead_code, clippy::unwrap_used, reason = "each test uses a part, and a wrong builder is a failed test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leeway_core::action::Action;
 use leeway_core::event::{Event, Phase, Shard, Submission};
 use leeway_core::reply::{Refused, Reply, Submitted};
+use leeway_core::state::rows::RowSource;
+use leeway_core::state::table::{RowSink, TableId};
 use leeway_core::{Config, Scheduler};
 use leeway_model::budget::BudgetSpec;
 use leeway_model::checkpoint::{CheckpointPolicy, Interval};
 use leeway_model::cluster::{ClusterSpec, Machines};
 use leeway_model::job::{Job, JobSpec, JobState, MoneyTerms, Program, Progress, RetryPolicy, TimeTerms};
-use leeway_model::market::{OfferKey, Price, PriceObservation, Source};
+use leeway_model::market::{Offer, OfferKey, Price, PriceObservation, Source};
 use leeway_model::resources::{Accelerators, CapacityType, MachineShape, MilliCpus, ResourceRequest};
 use leeway_model::run::{Run, RunState};
 use leeway_model::{Bytes, Currency, InstallationId, JobId, Micros, Millis, Name, Rate, RunId, Timestamp};
@@ -94,11 +97,40 @@ pub fn offer(cluster: &str, capacity: CapacityType) -> OfferKey {
     OfferKey { cluster: name(cluster), shape: name("v100"), capacity }
 }
 
+fn change_row<V: serde::Serialize + serde::de::DeserializeOwned>(bytes: &mut Vec<u8>, change: &mut impl FnMut(&mut V)) {
+    let mut row: V = serde_json::from_slice(bytes).unwrap();
+    change(&mut row);
+    *bytes = serde_json::to_vec(&row).unwrap();
+}
+
 pub struct Desk {
     pub scheduler: Scheduler,
     pub now: Timestamp,
     pub log: Vec<String>,
     pub last: Vec<Action>,
+    rows: Rows,
+}
+
+/// Every row that the scheduler ever gave out, as JSON.
+#[derive(Debug, Default)]
+struct Rows(BTreeMap<(TableId, Vec<u8>), Vec<u8>>);
+
+impl RowSink for Rows {
+    fn put<V: serde::Serialize>(&mut self, table: TableId, key: &[u8], value: &V) {
+        self.0.insert((table, key.to_vec()), serde_json::to_vec(value).unwrap());
+    }
+
+    fn delete(&mut self, table: TableId, key: &[u8]) {
+        self.0.remove(&(table, key.to_vec()));
+    }
+}
+
+struct Row<'a>(&'a [u8]);
+
+impl RowSource for Row<'_> {
+    fn decode<V: serde::de::DeserializeOwned>(&self) -> Result<V, String> {
+        serde_json::from_slice(self.0).map_err(|error| error.to_string())
+    }
 }
 
 impl Desk {
@@ -113,13 +145,32 @@ impl Desk {
     }
 
     pub fn empty() -> Self {
-        let config = Config::new(InstallationId(name("test")), name("whole-bill"));
+        Self::with(Config::new(InstallationId(name("test")), name("whole-bill")))
+    }
+
+    pub fn with(config: Config) -> Self {
         Self {
             scheduler: Scheduler::new(config, leeway_policies::all()),
             now: Timestamp::from_millis(1_700_000_000_000),
             log: vec![],
             last: vec![],
+            rows: Rows::default(),
         }
+    }
+
+    /// Starts the scheduler anew from its rows, after `change_offer` and `change_job` had a hand in them.
+    pub fn restart(&mut self, mut change_offer: impl FnMut(&mut Offer), mut change_job: impl FnMut(&mut Job)) {
+        self.scheduler.drain_changes(&mut self.rows);
+        for ((table, _), bytes) in &mut self.rows.0 {
+            match table {
+                TableId::Offer => change_row(bytes, &mut change_offer),
+                TableId::Job => change_row(bytes, &mut change_job),
+                _ => {}
+            }
+        }
+        let rows = self.rows.0.iter().map(|((table, key), bytes)| (*table, key.clone(), Row(bytes)));
+        let config = self.scheduler.config().clone();
+        self.scheduler = Scheduler::restore(config, self.scheduler.policies().clone(), self.now, rows).unwrap();
     }
 
     pub fn apply(&mut self, event: Event) -> Reply {
