@@ -4,10 +4,12 @@
 //! or its lease has been over for long enough.
 
 use leeway_model::job::{Job, JobState, Reason, StartReason};
+use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{EndReason, LaunchErrorClass, Run};
 use leeway_model::{Millis, RunId, Timestamp};
 
 use crate::scheduler::Scheduler;
+use crate::setbacks::FRUITLESS;
 
 /// Exits with "saved, please continue me" in a row without a newer checkpoint, after which it counts as a failure.
 const SAVES_WITHOUT_PROGRESS: u32 = 3;
@@ -94,8 +96,22 @@ impl Scheduler {
                 JobState::Failed,
                 Some(Reason::new("TOO_MANY_INTERRUPTIONS", format!("interrupted {used} times, {allowed} allowed"))),
             ),
+            _ if self.is_fruitless(job.id, used) => {
+                Next::Again(StartReason::Interrupted, Some(self.hold(job)), Job::HELD)
+            }
             _ => Next::Again(StartReason::Interrupted, None, self.now),
         }
+    }
+
+    /// Tells of a job that is started no more until somebody has looked at it.
+    fn hold(&mut self, job: &Job) -> Reason {
+        let message = format!(
+            "its last {FRUITLESS} runs were all lost before a checkpoint was saved; save more often or allow on-demand machines, then retry it"
+        );
+        let reason = Reason::new("NO_PROGRESS", message);
+        let (code, message) = (reason.code.clone(), reason.message.clone());
+        self.notify(Severity::Warning, Alert::JobHeld { job: job.id, code, message });
+        reason
     }
 
     fn after_infrastructure(&mut self, job: &Job, what: &str) -> Next {

@@ -300,7 +300,9 @@ impl Scheduler {
             match job.state {
                 JobState::Pending if job.not_before > self.now => {
                     self.queue.park(job, crate::round::queue::Park::Timer);
-                    self.timers.set(Timer::Job(job.id), job.not_before);
+                    if !job.is_held() {
+                        self.timers.set(Timer::Job(job.id), job.not_before);
+                    }
                 }
                 JobState::Pending => self.queue.add(job, &self.fleet),
                 JobState::Waiting => {

@@ -136,7 +136,7 @@ impl Scheduler {
 
     pub(crate) fn market<'a>(&'a self, policy: &'a dyn crate::policy::Policy) -> Market<'a> {
         let locality = self.locality();
-        Market { config: &self.config, fleet: &self.fleet, policy, locality, now: self.now }
+        Market { config: &self.config, fleet: &self.fleet, policy, locality, now: self.now, without_spot: false }
     }
 
     /// Why a job stands where it stands: its own reason, or that of its shape.

@@ -9,7 +9,7 @@ use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term};
 
 use super::queue::{Park, Scope};
 use super::score::{self, Belief, Economics};
-use super::select::{self, Place};
+use super::select::{self, Market, Place};
 use super::{Attempt, filter};
 use crate::action::Action;
 use crate::ledger;
@@ -47,11 +47,25 @@ impl Scheduler {
             }
             return Attempt::Blocked(found);
         }
-        let ranked: Vec<_> = found.places.iter().map(|place| place.ranked.clone()).collect();
+        // Capacity that nobody takes back goes first for a while; where the budget cannot pay for it, the rest follows.
+        let mut places = Vec::new();
+        if self.is_hounded(job) {
+            let calm = Market { without_spot: true, ..self.market(policy.as_ref()) };
+            places = select::search(calm, &view, &economics, scope).places;
+        }
+        let hounded = !places.is_empty();
+        let offered = if hounded { &places } else { &found.places };
+        let ranked: Vec<_> = offered.iter().map(|place| place.ranked.clone()).collect();
         match policy.decide(&view, &ranked) {
             Verdict::WaitUntil { at, why } => {
                 self.timers.set(Timer::Job(job.id), at.max(self.now.after(Millis::from_secs(1))));
                 Attempt::Parked(Park::Timer, Reason::new("POLICY_WAITS", why))
+            }
+            Verdict::Place { position, why } if hounded => {
+                let rest = found.places.into_iter().filter(|place| places.iter().all(|calm| calm.offer != place.offer));
+                let rest: Vec<_> = rest.collect();
+                places.extend(rest);
+                self.reserve(job, places, position, &format!("{why}; spot took it too often within the last hour"))
             }
             Verdict::Place { position, why } => self.reserve(job, found.places, position, &why),
         }

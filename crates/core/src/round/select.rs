@@ -1,6 +1,7 @@
 //! The search for the best places: cheapest offers first, and no further than a better one could be.
 
 use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
+use leeway_model::resources::CapacityType;
 use leeway_model::{Micros, Millis, Rate, Term, Timestamp};
 
 use super::filter;
@@ -22,6 +23,14 @@ pub struct Market<'a> {
     pub policy: &'a dyn Policy,
     pub locality: Locality<'a>,
     pub now: Timestamp,
+    /// Leaves out what the market may take back.
+    pub without_spot: bool,
+}
+
+impl Market<'_> {
+    fn has(&self, capacity: CapacityType) -> bool {
+        !self.without_spot || capacity != CapacityType::Spot
+    }
 }
 
 /// A place found.
@@ -147,7 +156,7 @@ fn consider(
         Some(position) => filter::fits(&spec.resources[position], slot)?,
         None => filter::alternative(spec, slot).map(drop)?,
     }
-    if !market.policy.admits(view, slot.offer.key.capacity) {
+    if !market.has(slot.offer.key.capacity) || !market.policy.admits(view, slot.offer.key.capacity) {
         return Err(Rule::Policy);
     }
     let position = match alternative {
@@ -186,6 +195,9 @@ impl<'a> Merge<'a> {
     fn new(market: Market<'a>, view: &'a JobView<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
         let mut merge = Self { market, view, economics, groups: Vec::with_capacity(groups.len()) };
         for &group in groups {
+            if !market.has(market.fleet.group(group).capacity) {
+                continue;
+            }
             let least = economics.least(market.config, market.fleet.group(group));
             let offers = Box::new(market.fleet.open(group));
             let mut stream = Stream { least, offers, next: None };
