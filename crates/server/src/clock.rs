@@ -16,6 +16,8 @@ pub struct Clock {
     started: Instant,
     /// The wall clock at that instant.
     wall_at_start: Timestamp,
+    /// Where the wall clock is read: a test's may jump.
+    read_wall: fn() -> Timestamp,
     speed: u32,
 }
 
@@ -23,8 +25,13 @@ impl Clock {
     /// A clock that stands at the wall clock's instant, or at `not_before` when that is later: a restart must not bring
     /// back time that is in the history already.
     pub fn starting(not_before: Timestamp, speed: u32) -> Self {
-        let wall = wall();
-        Self { origin: wall.max(not_before), started: Instant::now(), wall_at_start: wall, speed: speed.max(1) }
+        Self::reading(wall, not_before, speed)
+    }
+
+    fn reading(read_wall: fn() -> Timestamp, not_before: Timestamp, speed: u32) -> Self {
+        let wall = read_wall();
+        let origin = wall.max(not_before);
+        Self { origin, started: Instant::now(), wall_at_start: wall, read_wall, speed: speed.max(1) }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -64,7 +71,7 @@ impl Clock {
     /// How far the wall clock has moved against the monotonic one since the start, in milliseconds.
     pub fn drift(&self) -> i64 {
         let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        wall().as_millis().saturating_sub(self.wall_at_start.as_millis()).saturating_sub(elapsed)
+        (self.read_wall)().as_millis().saturating_sub(self.wall_at_start.as_millis()).saturating_sub(elapsed)
     }
 }
 
@@ -81,16 +88,24 @@ pub async fn watch_jumps(clock: Clock) {
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        let drift = clock.drift();
-        if drift.abs_diff(known) > JUMP.as_millis() {
+        if let Some(moved_ms) = jump(&clock, &mut known) {
             tracing::warn!(
                 code = "CLOCK_JUMP",
-                moved_ms = drift - known,
+                moved_ms,
                 "the wall clock jumped; scheduling goes on by the monotonic clock"
             );
-            known = drift;
         }
     }
+}
+
+/// How far the wall clock jumped since it stood `known` apart from the monotonic one, which is brought up to date.
+fn jump(clock: &Clock, known: &mut i64) -> Option<i64> {
+    let drift = clock.drift();
+    let moved = drift.saturating_sub(*known);
+    (moved.unsigned_abs() > JUMP.as_millis()).then(|| {
+        *known = drift;
+        moved
+    })
 }
 
 #[cfg(test)]
@@ -113,6 +128,25 @@ mod tests {
         assert_eq!(clock.to_agent(Millis::from_mins(1)), 1_000);
         assert_eq!(clock.from_agent(Millis::new(1_000)), Millis::from_mins(1));
         assert_eq!((clock.to_agent(Millis::new(1)), clock.to_agent(Millis::ZERO)), (1, 0));
+    }
+
+    #[test]
+    fn t_01_a_wall_clock_that_jumps_is_noticed_once_and_moves_no_time_of_ours() {
+        use std::sync::atomic::{AtomicI64, Ordering};
+        static WALL: AtomicI64 = AtomicI64::new(1_700_000_000_000);
+        let day = 86_400_000;
+        let clock = Clock::reading(|| Timestamp::from_millis(WALL.load(Ordering::SeqCst)), Timestamp::ZERO, 1);
+        let (before, mut known) = (clock.now(), 0);
+        assert_eq!(jump(&clock, &mut known), None);
+        for moved in [day, -day] {
+            WALL.fetch_add(moved, Ordering::SeqCst);
+            let noticed = jump(&clock, &mut known).expect("a day is a jump");
+            assert!(noticed.abs_diff(moved) < 60_000, "{noticed}");
+            assert_eq!(jump(&clock, &mut known), None, "it is told once");
+            assert!(clock.now() >= before && clock.now().since(before) < Millis::from_mins(1), "our time did not move");
+        }
+        WALL.fetch_add(60_000, Ordering::SeqCst);
+        assert_eq!(jump(&clock, &mut known), None, "a minute is a correction and no jump");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! bounded: a caller that finds it full is told to come back. When the store fails, everybody who waits is let go without
 //! an answer and the thread ends; the process must follow.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -44,6 +45,8 @@ pub enum Failure {
         "the server is stopping or its store has failed; whether the request took effect is not known, so try again under the same request id"
     )]
     Down,
+    #[error("the server made a mistake; its log says which")]
+    Mistake,
 }
 
 type Answer = oneshot::Sender<Result<Reply, Failure>>;
@@ -151,11 +154,17 @@ impl Handle {
     ) -> Result<T, Failure> {
         let (answer, reply) = oneshot::channel();
         let reader: Reader = Box::new(move |view| {
+            // A reader changes nothing but what the ledger remembers of the store: when it breaks, that is forgotten,
+            // and only the one who asked is told (O-06).
+            let outcome = catch_unwind(AssertUnwindSafe(|| read(view))).map_err(|_| {
+                *view.ledger = Ledger::default();
+                Failure::Mistake
+            });
             // The one who asked may be gone.
-            let _ = answer.send(read(view));
+            let _ = answer.send(outcome);
         });
         self.send(Command::Read(reader))?;
-        reply.await.map_err(|_| Failure::Down)
+        reply.await.unwrap_or(Err(Failure::Down))
     }
 
     /// Brings an event that must not be lost, waiting for room; for our own tasks, never for clients.

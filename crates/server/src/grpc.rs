@@ -26,6 +26,7 @@ pub mod clusters;
 mod connections;
 pub mod datasets;
 mod directives;
+mod health;
 pub mod jobs;
 mod log_stream;
 pub mod market;
@@ -121,6 +122,7 @@ impl From<Failure> for Status {
             Failure::Overloaded => with_reason(Code::ResourceExhausted, reason::OVERLOADED, failure.to_string(), []),
             Failure::DiskFull => with_reason(Code::ResourceExhausted, "DISK_FULL", failure.to_string(), []),
             Failure::Down => Self::unavailable(failure.to_string()),
+            Failure::Mistake => Self::internal(failure.to_string()),
         }
     }
 }

@@ -80,6 +80,17 @@ fn o_04_what_is_wrong_is_refused_with_its_key_its_value_and_a_fix() {
 }
 
 #[test]
+fn z_05_nothing_listens_where_other_machines_can_reach_it() {
+    for key in ["listen", "metrics_listen"] {
+        for address in ["0.0.0.0:7070", "[::]:7070", "192.168.1.4:7070", "[::ffff:10.0.0.1]:7070"] {
+            let error = Settings::from_toml(&format!("{key} = \"{address}\"")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{key}: ")) && error.contains("neither TLS nor"), "{error}");
+        }
+        Settings::from_toml(&format!("{key} = \"[::1]:0\"")).unwrap();
+    }
+}
+
+#[test]
 fn a_file_is_named_in_its_errors_and_the_environment_and_flags_win_over_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("leeway.toml");

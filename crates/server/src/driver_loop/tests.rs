@@ -166,3 +166,45 @@ async fn s_08_a_full_disk_refuses_new_work_goes_on_with_the_rest_and_resumes() {
     assert_eq!(running.handle.ask(new_work()).await, Ok(Reply::Submitted(Vec::new())));
     running.handle.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o_06_a_question_that_breaks_fails_alone_and_the_loop_goes_on() {
+    let (running, _orders) = start(MemoryStore::new(), 16);
+    let broken = running.handle.read(|view| assert!(view.scheduler.tables().budgets.values().count() > 7));
+    assert_eq!(broken.await, Err(Failure::Mistake));
+    assert_eq!(running.handle.ask(budget("a")).await, Ok(Reply::Done));
+    assert_eq!(running.handle.read(budgets).await.unwrap(), ["a"]);
+    assert_eq!(*running.failure.borrow(), None);
+    running.handle.stop().await;
+}
+
+/// A store that has a broken invariant.
+struct Broken(MemoryStore);
+
+impl Store for Broken {
+    fn head(&self) -> Head {
+        self.0.head()
+    }
+    fn append(&mut self, _: Entry) -> Result<(), Error> {
+        panic!("an invariant")
+    }
+    fn flush(&mut self) -> Result<Head, Error> {
+        self.0.flush()
+    }
+    fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.0.rows(visit)
+    }
+    fn entries(&self, from: Index, visit: &mut dyn FnMut(Entry) -> bool) -> Result<(), Error> {
+        self.0.entries(from, visit)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o_06_a_broken_invariant_answers_nobody_and_ends_the_server_with_a_reason() {
+    let (mut running, _orders) = start(Broken(MemoryStore::new()), 16);
+    assert_eq!(running.handle.ask(budget("a")).await, Err(Failure::Down));
+    let reason = running.failure.wait_for(Option::is_some).await.unwrap().clone();
+    assert!(reason.unwrap().contains("invariant"), "the process is told to end");
+    assert!(running.thread.join().is_err());
+    assert_eq!(running.handle.read(|_| ()).await, Err(Failure::Down));
+}

@@ -1,10 +1,16 @@
 //! The port: every service with its limits, health and reflection.
 
+use std::any::Any;
 use std::time::Duration;
 
 use leeway_proto::pb;
 use tokio::net::TcpListener;
-use tonic::transport::server::Router;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::Response;
+use tonic::service::Routes;
+use tower_http::catch_panic::CatchPanicLayer;
 
 use super::Shared;
 use super::agents::Agents;
@@ -12,6 +18,7 @@ use super::budgets::Budgets;
 use super::clusters::Clusters;
 use super::connections::{self, CONNECTIONS_MAX, FIRST_WORD};
 use super::datasets::Datasets;
+use super::health;
 use super::jobs::Jobs;
 use super::market::Market;
 use super::offers::Offers;
@@ -38,12 +45,34 @@ macro_rules! limited {
 /// Serves until `stopping` fires and the calls under way have ended.
 pub async fn serve(shared: Shared, listener: TcpListener) -> anyhow::Result<()> {
     let stopping = shared.stopping.clone();
+    serve_routes(routes(shared).await?, listener, stopping).await
+}
+
+/// Serves some services within the limits of the port.
+async fn serve_routes(routes: Routes, listener: TcpListener, stopping: CancellationToken) -> anyhow::Result<()> {
     let incoming = connections::accept(listener, CONNECTIONS_MAX, FIRST_WORD);
-    router(shared).await?.serve_with_incoming_shutdown(incoming, stopping.cancelled_owned()).await?;
+    tonic::transport::Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_max_header_list_size(HEADERS_MAX)
+        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
+        .layer(CatchPanicLayer::custom(mistake))
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(incoming, stopping.cancelled_owned())
+        .await?;
     Ok(())
 }
 
-async fn router(shared: Shared) -> anyhow::Result<Router> {
+/// What the caller of a handler that panicked is told (O-06). The panic's own text is in the log and may name what is
+/// none of the caller's business.
+#[allow(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
+fn mistake(_: Box<dyn Any + Send>) -> Response<Body> {
+    tracing::error!("a handler panicked; its call fails, the server goes on");
+    Status::internal("the server made a mistake; its log says which").into_http()
+}
+
+async fn routes(shared: Shared) -> anyhow::Result<Routes> {
     use pb::agent_service_server::AgentServiceServer;
     use pb::budget_service_server::BudgetServiceServer;
     use pb::cluster_service_server::ClusterServiceServer;
@@ -55,27 +84,13 @@ async fn router(shared: Shared) -> anyhow::Result<Router> {
     use pb::webhook_service_server::WebhookServiceServer;
 
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<JobServiceServer<Jobs>>().await;
-    health.set_serving::<AgentServiceServer<Agents>>().await;
-    let stopping = shared.stopping.clone();
-    tokio::spawn(async move {
-        stopping.cancelled().await;
-        health.set_not_serving::<JobServiceServer<Jobs>>().await;
-        health.set_not_serving::<AgentServiceServer<Agents>>().await;
-        health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
-    });
+    tokio::spawn(health::run(shared.handle.clone(), health, shared.stopping.clone()));
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(leeway_proto::v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let server = tonic::transport::Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_max_header_list_size(HEADERS_MAX)
-        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
-        .add_service(health_service)
+    let routes = Routes::new(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .add_service(limited!(JobServiceServer::new(Jobs(shared.clone()))))
@@ -87,5 +102,59 @@ async fn router(shared: Shared) -> anyhow::Result<Router> {
         .add_service(limited!(DatasetServiceServer::new(Datasets(shared.clone()))))
         .add_service(limited!(UploadServiceServer::new(Uploads(shared.clone()))))
         .add_service(limited!(WebhookServiceServer::new(Webhooks::new(shared))));
-    Ok(server)
+    Ok(routes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use futures::Stream;
+    use tonic::{Code, Request};
+    use tonic_health::pb::health_client::HealthClient;
+    use tonic_health::pb::health_server::{Health, HealthServer};
+    use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+    use super::*;
+
+    /// Panics when it is asked about the service `broken`.
+    struct Brittle;
+
+    #[tonic::async_trait]
+    impl Health for Brittle {
+        async fn check(
+            &self,
+            request: Request<HealthCheckRequest>,
+        ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
+            assert_ne!(request.into_inner().service, "broken", "a secret of the server");
+            Ok(tonic::Response::new(HealthCheckResponse::default()))
+        }
+
+        type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+        async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<tonic::Response<Self::WatchStream>, Status> {
+            Ok(tonic::Response::new(Box::pin(futures::stream::pending())))
+        }
+    }
+
+    #[tokio::test]
+    async fn o_06_a_handler_that_panics_fails_its_own_call_and_no_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let stopping = CancellationToken::new();
+        let serving = tokio::spawn(serve_routes(Routes::new(HealthServer::new(Brittle)), listener, stopping.clone()));
+        let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+        let mut client = HealthClient::new(channel);
+        let ask = |service: &str| HealthCheckRequest { service: service.into() };
+        let mut open = client.watch(ask("")).await.unwrap().into_inner();
+        let error = client.check(ask("broken")).await.unwrap_err();
+        assert_eq!(error.code(), Code::Internal, "{error}");
+        assert!(!error.message().contains("secret"), "{error}");
+        client.check(ask("")).await.expect("the next call on the same connection is answered");
+        let still_open = tokio::time::timeout(Duration::from_millis(50), open.message()).await;
+        assert!(still_open.is_err(), "a stream beside it goes on");
+        drop((client, open));
+        stopping.cancel();
+        serving.await.unwrap().unwrap();
+    }
 }
