@@ -40,7 +40,7 @@ async fn s_01_a_03_what_was_acknowledged_survives_kills_at_any_moment_and_exists
     let seed = from_environment("LEEWAY_SEED").unwrap_or_else(by_the_clock);
     let kills = from_environment("LEEWAY_KILLS").unwrap_or(12);
     println!("LEEWAY_SEED={seed} LEEWAY_KILLS={kills}");
-    let mut server = Server::start(&Config { machines: 6, lease_ttl: "4s", ..Config::default() }).await;
+    let mut server = Server::start(&Config { machines: 6, lease_ttl: "1500ms", ..Config::default() }).await;
     let lines = server.folder().join("lines");
     std::fs::create_dir(&lines).unwrap();
 
