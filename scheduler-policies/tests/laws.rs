@@ -1,5 +1,7 @@
 //! Laws that every policy obeys, whatever it minimises. A new policy is held to them by being in `all()`.
 
+#![allow(clippy::unwrap_used, reason = "a helper that finds nothing is a failed test")]
+
 #[path = "../../crates/core/tests/support/mod.rs"]
 mod support;
 

@@ -1,5 +1,7 @@
 //! How each policy ranks one market for a handful of jobs, as tables to read. A change here is a change of behaviour.
 
+#![allow(clippy::unwrap_used, reason = "a helper that finds nothing is a failed test")]
+
 #[path = "../../crates/core/tests/support/mod.rs"]
 mod support;
 

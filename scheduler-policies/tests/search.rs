@@ -1,5 +1,7 @@
 //! The bounded search against judging every offer, and ties, for every policy on random fleets and jobs.
 
+#![allow(clippy::unwrap_used, reason = "a helper that finds nothing is a failed test")]
+
 #[path = "../../crates/core/tests/support/mod.rs"]
 mod support;
 

@@ -1,5 +1,7 @@
 //! Every rule that can keep an offer from a job, with the words it gives, and which machines answer which request.
 
+#![allow(clippy::unwrap_used, reason = "a helper that finds nothing is a failed test")]
+
 mod support;
 
 use leeway_core::event::Event;
