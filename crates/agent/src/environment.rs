@@ -120,6 +120,11 @@ fn variables(agent: &Agent, places: &Places, restored: Option<&Restored>) -> BTr
     set("LEEWAY_RANK", assignment.rank.to_string().into());
     set("LEEWAY_WORLD_SIZE", agent.world_size().to_string().into());
     set("LEEWAY_NODES", assignment.node_addresses.join("\n").into());
+    // Names that task files written for SkyPilot expect.
+    set("SKYPILOT_NODE_RANK", assignment.rank.to_string().into());
+    set("SKYPILOT_NUM_NODES", agent.world_size().to_string().into());
+    set("SKYPILOT_NODE_IPS", assignment.node_addresses.join("\n").into());
+    set("SKYPILOT_TASK_ID", agent.run.to_string().into());
     set("LEEWAY_NOTICE_FILE", places.notice.clone().into());
     set("LEEWAY_CONTROL_FILE", places.control.clone().into());
     set("LEEWAY_PROGRESS_FILE", places.progress.clone().into());

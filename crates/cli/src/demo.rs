@@ -60,9 +60,36 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     leeway_server::observability::init(&stage.settings.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::from(anyhow::Error::from(error)))?;
-    let report = runtime.block_on(Box::pin(perform(&stage, terminal)))?;
+    let report = runtime.block_on(Box::pin(async {
+        tokio::select! {
+            report = perform(&stage, terminal) => report,
+            () = told_to_end() => Err(Failure::new(Exit::Error, "INTERRUPTED", "the demonstration was interrupted")),
+        }
+    }));
+    // The agents of an interrupted demonstration end by themselves when their server is gone and their lease is over.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let report = report?;
     terminal.show(|view| report.text(view), || report.json())?;
     Ok(if report.proves_the_point() { Exit::Success } else { Exit::Error })
+}
+
+/// Until somebody presses Ctrl-C or asks this process to end; so that its folder is removed all the same.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let heard = |kind| async move {
+        match signal(kind) {
+            Ok(mut signals) => {
+                signals.recv().await;
+            }
+            // Without a handler the signal ends the process at once, as it always did.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = heard(SignalKind::interrupt()) => {}
+        () = heard(SignalKind::terminate()) => {}
+        () = heard(SignalKind::hangup()) => {}
+    }
 }
 
 async fn perform(stage: &Stage, terminal: &Terminal) -> Result<Report, Failure> {

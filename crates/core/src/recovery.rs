@@ -117,7 +117,7 @@ impl Scheduler {
     fn after_infrastructure(&mut self, job: &Job, what: &str) -> Next {
         let used = job.retries.infrastructure_failures + 1;
         if let Some(row) = self.tables.jobs.change(&job.id) {
-            row.retries.infrastructure_failures = used;
+            row.retries.infrastructure_failures = used.min(job.spec.retry.infrastructure_failures);
         }
         if used > job.spec.retry.infrastructure_failures {
             let message = format!("{what}; {used} such failures, {} allowed", job.spec.retry.infrastructure_failures);
@@ -137,7 +137,7 @@ impl Scheduler {
         }
         let used = job.retries.user_failures + 1;
         if let Some(row) = self.tables.jobs.change(&job.id) {
-            row.retries.user_failures = used;
+            row.retries.user_failures = used.min(job.spec.retry.user_failures);
         }
         let allowed = job.spec.retry.user_failures;
         let message = format!("the program ended with exit code {exit_code}");

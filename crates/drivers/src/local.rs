@@ -200,6 +200,11 @@ impl Shared {
         // Also for a run that was never launched: its launch may be on the way.
         run_dir::create_private_dir(&dir)?;
         let left = run_dir::order_stop(&dir, grace)?.left()?;
+        if grace.is_zero() {
+            // Whoever gives no grace has given the run up; an agent that hangs would not hear a signal.
+            self.lose(cluster, run)?;
+            return Ok(left);
+        }
         for rank in self.ranks(cluster, run)? {
             run_dir::create_private_dir(rank.path())?;
             if let Claim::Agent { process, .. } = rank.close()? {

@@ -118,8 +118,8 @@ fn assemble(fields: &mut Fields<'_>, name: Option<Text>, context: &Context, repo
     }
     if [&setup, &run].into_iter().flatten().any(|script| script.contains("SKYPILOT_")) {
         report.note(
-            "the commands use variables that begin with SKYPILOT_, which Leeway does not set; use LEEWAY_RANK, \
-             LEEWAY_WORLD_SIZE, LEEWAY_NODES and LEEWAY_JOB_ID",
+            "of the variables that begin with SKYPILOT_, Leeway sets NODE_RANK, NUM_NODES, NODE_IPS and TASK_ID; its own \
+             are LEEWAY_RANK, LEEWAY_WORLD_SIZE, LEEWAY_NODES and LEEWAY_JOB_ID",
         );
     }
     let spec = JobSpec {

@@ -24,7 +24,7 @@ pub enum Error {
     },
     #[error("{dir}: {reason}")]
     IdentityMismatch { dir: PathBuf, reason: String },
-    #[error("{dir} holds no store: create one explicitly (init), or name the right directory")]
+    #[error("{dir} holds no store; name the right directory, or let a server make one there")]
     NotInitialised { dir: PathBuf },
     #[error("{path} exists already and is not empty: name an empty or absent place")]
     NotEmpty { path: PathBuf },

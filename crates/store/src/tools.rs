@@ -128,6 +128,10 @@ fn lay_base(
 
 /// Sets the index of `dir` aside and builds it again from base and journal.
 pub fn rebuild(dir: &Path, options: Options) -> Result<RebuildReport, Error> {
+    // Nothing is written into a folder that is no store.
+    if crate::identity::read(dir)?.is_none() {
+        return Err(Error::NotInitialised { dir: dir.to_owned() });
+    }
     let lock = Lock::take(dir)?;
     let set_aside = index::set_aside(dir)?;
     drop(lock);

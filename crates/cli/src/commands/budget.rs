@@ -87,7 +87,8 @@ fn amount(text: &str) -> Result<Amount, String> {
 pub async fn run(command: Command, client: Client, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Set { name, cap, parent, soft_limit } => {
-            let spec = spec(name, cap, parent, soft_limit)?;
+            let mut spec = spec(name, cap, parent, soft_limit)?;
+            keep_unsaid(&mut spec, &client).await?;
             let request = pb::SetBudgetRequest { spec: Some(spec), actor: super::owner()?.to_string() };
             let ask = || async { client.budgets().set_budget(request.clone()).await };
             show(&client.ask(ask).await?.budget.unwrap_or_default(), terminal)
@@ -126,6 +127,21 @@ fn spec(
         soft_limit_micros: soft_limit.map(|soft| soft.micros.get()),
         currency: cap.currency,
     })
+}
+
+/// What is not given stays as it is; `none` takes it away.
+async fn keep_unsaid(spec: &mut pb::BudgetSpec, client: &Client) -> Result<(), Failure> {
+    let known = client.ask(|| async { client.budgets().list_budgets(pb::ListBudgetsRequest {}).await }).await?;
+    let known = known.budgets.into_iter().filter_map(|budget| budget.spec).find(|known| known.name == spec.name);
+    match spec.parent.as_deref() {
+        Some("none") => spec.parent = None,
+        Some(_) => {}
+        None => spec.parent = known.as_ref().and_then(|known| known.parent.clone()),
+    }
+    if spec.soft_limit_micros.is_none() {
+        spec.soft_limit_micros = known.and_then(|known| known.soft_limit_micros);
+    }
+    Ok(())
 }
 
 fn show(budget: &pb::Budget, terminal: &Terminal) -> Result<Exit, Failure> {

@@ -23,8 +23,10 @@ impl Scheduler {
         }
     }
 
+    /// A run that is given up as lost has no grace: its next epoch may begin at once, and its agent had its lease to stop.
     pub(crate) fn stop_action(&self, run: &Run) -> Action {
-        Action::Stop { run: run.id, cluster: run.offer.cluster.clone(), grace: self.config.lease.kill_grace }
+        let grace = if run.end == Some(EndReason::Lost) { Millis::ZERO } else { self.config.lease.kill_grace };
+        Action::Stop { run: run.id, cluster: run.offer.cluster.clone(), grace }
     }
 
     /// Counts a run's machines as taken.
