@@ -170,3 +170,17 @@ fn n_09_figures_that_no_program_can_have_reached_change_no_charge_and_break_noth
     assert!(honest.get() > 0);
     assert_eq!(absurd, honest, "time is charged, by our clock and the machine's life, and nothing else is");
 }
+
+#[test]
+fn c_21_a_price_that_rises_before_the_launch_is_what_the_run_is_charged() {
+    let mut desk = desk();
+    let id = desk.submit(on_spot("train"));
+    let run = desk.newest(id);
+    assert_eq!(desk.run(run).offer.cluster, name("c10"));
+    desk.price("c10", "0.60");
+    desk.up(run);
+    desk.work(run, Millis::from_mins(30), 1);
+    desk.exit(run, 0);
+    desk.gone(run);
+    assert_eq!(desk.job(id).posted.total(), support::dollars("0.30"));
+}

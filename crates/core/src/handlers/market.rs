@@ -99,8 +99,10 @@ impl Scheduler {
         for id in runs {
             let Some(run) = self.tables.runs.change(&id) else { continue };
             let Some(rate) = price.rate.checked_mul(u64::from(run.nodes)) else { continue };
-            if let Some(meter) = run.meter.as_mut() {
-                meter.change_rate(now, rate);
+            match run.meter.as_mut() {
+                Some(meter) => meter.change_rate(now, rate),
+                // Its meter starts with the launch, at what the market asks by then.
+                None => run.price = price.clone(),
             }
             run.rate_max = run.rate_max.max(price.rate);
         }
