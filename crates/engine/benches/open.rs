@@ -197,11 +197,12 @@ fn compare(title: &str, dir: &Path, before: impl Fn()) {
         bytes = found;
     }
     let mebibytes = bytes as f64 / f64::from(1 << 20);
-    println!("{title:<52} {mebibytes:>8.0} {:>10.0?} {:>10.0?}", median(reads), median(opens));
+    let seconds = |times| median(times).as_secs_f64();
+    println!("{title:<52} {mebibytes:>8.0} {:>10.2} {:>10.2}", seconds(reads), seconds(opens));
 }
 
 fn table(waiting: &Path, running: &Path) {
-    println!("\n{:<52} {:>8} {:>10} {:>10}", "opening 100,000 jobs", "MiB", "read all", "open");
+    println!("\n{:<52} {:>8} {:>10} {:>10}", "opening 100,000 jobs", "MiB", "read all s", "open s");
     compare("waiting, after a clean stop", waiting, || {});
     compare("running, after a clean stop", running, || {});
     let lose_index = || std::fs::remove_dir_all(running.join("index")).expect("it can be removed");
