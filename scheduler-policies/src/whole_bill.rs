@@ -1,14 +1,20 @@
 //! `whole-bill`: the place where finishing the job is expected to cost least, everything counted. A place that is
 //! expected to miss the job's deadline comes after every place that is not.
 
-use leeway_core::policy::{JobView, Policy, Scored};
-use leeway_model::Micros;
+use leeway_core::policy::{JobView, Policy, Ranked, Scored, Verdict};
+use leeway_model::{Micros, Millis};
 
 #[derive(Clone, Copy, Debug)]
 pub struct WholeBill;
 
 /// What missing the deadline counts: more than any bill, and still ordered by the bill.
 const LATE: Micros = Micros::from_units(1_000_000_000);
+
+/// How long after its deadline the job is expected to end at a place; `None` when in time.
+fn late(job: &JobView<'_>, place: &Scored) -> Option<Millis> {
+    let end = job.now.after(place.expected_time);
+    job.job.spec.time.deadline.filter(|deadline| end > *deadline).map(|deadline| end.since(deadline))
+}
 
 impl Policy for WholeBill {
     fn name(&self) -> &'static str {
@@ -20,7 +26,17 @@ impl Policy for WholeBill {
     }
 
     fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros {
-        let late = job.job.spec.time.deadline.is_some_and(|deadline| job.now.after(place.expected_time) > deadline);
-        if late { place.bill.total().saturating_add(LATE) } else { place.bill.total() }
+        if late(job, place).is_some() { place.bill.total().saturating_add(LATE) } else { place.bill.total() }
+    }
+
+    fn decide(&self, job: &JobView<'_>, ranked: &[Ranked]) -> Verdict {
+        let why = match ranked.first().and_then(|best| late(job, &best.scored)) {
+            None => "lowest expected bill among the places that can be had now".into(),
+            Some(late) => format!(
+                "no place that can be had now is expected to meet the deadline; this one is the cheapest, about {late} late"
+            )
+            .into(),
+        };
+        Verdict::Place { position: 0, why }
     }
 }

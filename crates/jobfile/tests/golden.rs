@@ -79,3 +79,13 @@ fn the_example_is_a_valid_job_that_uses_every_field_of_a_job() {
         assert!(example().lines().any(|line| line.starts_with(&format!("{field}:"))), "{field}");
     }
 }
+
+#[test]
+fn the_job_file_of_the_readme_is_accepted() {
+    let readme = include_str!("../../../README.md");
+    let (_, after) = readme.split_once("```yaml\n").unwrap();
+    let (text, _) = after.split_once("```").unwrap();
+    let jobs = file(text);
+    assert_eq!(jobs.len(), 1);
+    assert!(jobs[0].spec.money.value_per_hour.is_some());
+}

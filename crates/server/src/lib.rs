@@ -61,6 +61,8 @@ use uploads::Uploads;
 /// Folder of the store below the data directory.
 pub const STORE: &str = "store";
 const KEY_FILE: &str = "secret.key";
+/// The ledger's currency, written by the first start: amounts are integers and would silently change their meaning.
+const CURRENCY_FILE: &str = "ledger-currency";
 /// Between two looks at a cluster, in real time.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Calls under way get this long to end when the server stops; with the rest it makes the 10 s of O-01.
@@ -96,6 +98,23 @@ pub struct Server {
     scheduler: std::thread::JoinHandle<Option<DiskStore>>,
 }
 
+/// Refuses to open a ledger under another currency than it was kept in.
+fn keep_currency(path: &Path, currency: leeway_model::Currency) -> anyhow::Result<()> {
+    match std::fs::read_to_string(path) {
+        Ok(kept) if kept.trim() == currency.as_str() => Ok(()),
+        Ok(kept) => bail!(
+            "currency: the ledger in {} is kept in {}, and the configuration says {currency}; set currency = \"{}\"",
+            path.display(),
+            kept.trim(),
+            kept.trim()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::write(path, format!("{currency}\n")).with_context(|| format!("cannot write {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
 /// Starts a server. Returns when it answers.
 pub async fn start(settings: Settings) -> anyhow::Result<Server> {
     Box::pin(start_with(settings, Parameters::default())).await
@@ -119,6 +138,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
     let fresh = leeway_store::Store::head(&store).index == 0;
     let keys = Arc::new(Keys::open(&data.join(KEY_FILE), installation.clone(), fresh)?);
     let config = settings.core();
+    keep_currency(&data.join(CURRENCY_FILE), config.currency)?;
     let (engine, unfinished) =
         Engine::open(store, config.clone(), leeway_policies::all(), clock::wall()).context("opening the store")?;
     let clock = Clock::starting(engine.now(), settings.clock_speed);
@@ -399,5 +419,21 @@ async fn accept(shared: &Shared, event: Event, what: &str) -> anyhow::Result<()>
     match shared.handle.bring(event).await? {
         Reply::Refused(refusal) => bail!("{what} of the configuration is refused: {}", refusal.message),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_is_not_opened_under_another_currency() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(CURRENCY_FILE);
+        let (usd, eur) = ("USD".parse().unwrap(), "EUR".parse().unwrap());
+        keep_currency(&path, usd).unwrap();
+        keep_currency(&path, usd).unwrap();
+        let refused = keep_currency(&path, eur).unwrap_err().to_string();
+        assert!(refused.contains("kept in USD"), "{refused}");
     }
 }
