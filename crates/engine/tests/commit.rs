@@ -1,5 +1,7 @@
 //! Decide, commit, act: what the engine promises about durability.
 
+#![allow(clippy::unwrap_used, reason = "a helper that fails is a failed test")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
