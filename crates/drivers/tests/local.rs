@@ -158,9 +158,24 @@ async fn an_agent_that_ignores_the_stop_is_killed_with_its_program() {
     }
     let driver = driver(root.path());
     driver.launch(&launch(run(1), 2)).await.unwrap();
-    driver.stop(&name("here"), run(1), Millis::ZERO).await.unwrap();
+    driver.stop(&name("here"), run(1), Millis::new(1)).await.unwrap();
     assert_eq!(state(&driver, run(1)).await, Some(InstanceState::Stopping));
     eventually("it is gone", async || state(&driver, run(1)).await == Some(InstanceState::Gone)).await;
+}
+
+#[tokio::test]
+async fn t_04_a_run_that_is_given_up_is_killed_at_once_though_its_agent_hangs() {
+    let root = tempfile::tempdir().unwrap();
+    wish(root.path(), "program");
+    let driver = driver(root.path());
+    driver.launch(&launch(run(1), 1)).await.unwrap();
+    let rank = driver.rank_dir(&name("here"), run(1), 0);
+    let tree = rank.job(&rank.claimed().unwrap().unwrap()).unwrap().unwrap();
+    eventually("the program runs", async || !tree.members().unwrap().is_empty()).await;
+    assert!(agent(&rank).signal(rustix::process::Signal::STOP).unwrap());
+    driver.stop(&name("here"), run(1), Millis::ZERO).await.unwrap();
+    assert_eq!(tree.members().unwrap(), [], "its next epoch may begin now");
+    assert_eq!(state(&driver, run(1)).await, Some(InstanceState::Gone));
 }
 
 #[tokio::test]
