@@ -42,7 +42,10 @@ pub async fn until_settled(
         let ended = matches!(job.state(), pb::JobState::Succeeded | pb::JobState::Failed | pb::JobState::Cancelled);
         if ended && runs.iter().all(|run| run.state() == pb::RunState::Released) {
             story.end();
-            return Ok(Settled { job, runs });
+            // The job was read before its runs; only now is its cost final.
+            let request = pb::GetJobRequest { job_id: job_id.to_owned() };
+            let answer = client.ask(|| async { client.jobs().get_job(request.clone()).await }).await?;
+            return Ok(Settled { job: answer.job.unwrap_or(job), runs });
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

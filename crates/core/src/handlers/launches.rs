@@ -42,6 +42,13 @@ impl Scheduler {
         let Some(run) = self.tables.runs.get(&id) else {
             return Reply::Refused(Refused::not_found("run", id));
         };
+        if run.launched.is_some() && run.instances.is_empty() && !instances.is_empty() {
+            // The agents were heard before the launch's own reply, which alone knows the machines' names.
+            if let Some(run) = self.tables.runs.change(&id) {
+                run.instances = instances;
+            }
+            return Reply::Done;
+        }
         if run.state.is_over() || run.launched.is_some() {
             // A repeated report, or machines of a run that was settled: the driver's sweep ends those.
             return Reply::Done;
