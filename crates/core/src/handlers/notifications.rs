@@ -50,7 +50,6 @@ impl Scheduler {
 
     fn attempt(&mut self, id: OutboxId) {
         let Some(delivery) = self.tables.deliveries.get(&id) else { return };
-        self.volatile.delivering.insert(id);
         self.actions.push(Action::Deliver {
             delivery: id,
             endpoint: delivery.endpoint.clone(),
@@ -68,7 +67,6 @@ impl Scheduler {
 
     pub(crate) fn on_delivery_finished(&mut self, id: OutboxId, outcome: DeliveryOutcome) -> Reply {
         let now = self.now;
-        self.volatile.delivering.remove(&id);
         let Some(delivery) = self.tables.deliveries.get(&id) else { return Reply::Done };
         let name = delivery.endpoint.clone();
         self.timers.clear(&Timer::Delivery(id));

@@ -105,7 +105,7 @@ impl Scheduler {
     fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
         let run = RunId { job: job.id, epoch: job.epoch + 1 };
         let money = self.config.money;
-        let length = select::time_left(place).min(money.horizon).saturating_add(money.stop_reserve);
+        let length = place.ranked.scored.expected_time.min(money.horizon).saturating_add(money.stop_reserve);
         let gang = self.rate_max(job, place).checked_mul(u64::from(job.spec.nodes)).ok_or(Refusal::Overflow)?;
         let bill = &place.ranked.scored.bill;
         let once = bill.get(Term::CheckpointMove).saturating_add(bill.get(Term::Disk));

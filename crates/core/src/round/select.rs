@@ -2,7 +2,7 @@
 
 use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
 use leeway_model::resources::CapacityType;
-use leeway_model::{Micros, Millis, Rate, Term, Timestamp};
+use leeway_model::{Micros, Rate, Term, Timestamp};
 
 use super::filter;
 use super::fleet::{Fleet, GroupId, OfferId};
@@ -288,9 +288,4 @@ impl Evaluation {
         counts.sort_by_key(|count| count.rule);
         counts
     }
-}
-
-/// A job's expected remaining wall time at a place, for horizons of holds.
-pub fn time_left(place: &Place) -> Millis {
-    place.ranked.scored.expected_time
 }

@@ -1,6 +1,6 @@
 //! All durable state of the core, and the few values that are derived from it or need not survive.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use leeway_model::budget::{Budget, Hold, LedgerEntry};
 use leeway_model::checkpoint::{Checkpoint, CheckpointId, Digest};
@@ -150,6 +150,4 @@ pub struct Volatile {
     pub shards: BTreeMap<(RunId, u64), BTreeMap<u32, crate::event::Shard>>,
     /// The store keeps its last room: nothing new is placed.
     pub short_of_space: bool,
-    /// Deliveries handed out and not yet finished.
-    pub delivering: BTreeSet<OutboxId>,
 }
