@@ -225,10 +225,11 @@ fn stat(pid: u32) -> io::Result<Option<Stat>> {
     }
 }
 
-/// The session of this process.
+/// The session of this process as `/proc` tells it: 0 where its leader is outside the process namespace, as in a container
+/// that was entered from without. Its members say the same of themselves, so it compares like any other.
 pub fn session() -> io::Result<u32> {
-    let session = rustix::process::getsid(None)?;
-    u32::try_from(session.as_raw_nonzero().get()).map_err(io::Error::other)
+    let stat = stat(std::process::id())?.ok_or_else(|| io::Error::other("this process is not in /proc"))?;
+    Ok(stat.session)
 }
 
 #[cfg(test)]
