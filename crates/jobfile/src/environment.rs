@@ -77,38 +77,48 @@ fn variables(
     if !matches!(field.node.value, Value::Map(_)) {
         // Not through `wrong_type`: it would show a secret that was written in the wrong place.
         let problem = format!("is {} where a mapping belongs", field.node.kind());
-        let fix = "write 'NAME: value' lines; a secret without a value is taken from --env";
+        let fix = "write 'NAME: value' lines; give a secret's value at the launch with --secret";
         report.at(Code::WrongType, field.node.at, &path, problem, fix);
         return variables;
     }
     for entry in field.entries(report).unwrap_or_default() {
         let here = join(&path, &entry.key);
         let at = entry.node.at;
+        let is_absent = matches!(entry.node.value, Value::Null) && !overrides.contains_key(&*entry.key);
         let value = match (overrides.get(&*entry.key), entry.node.value) {
             (Some(given), _) => given.clone(),
             // As written: YAML's idea of a number or of truth is not the program's.
             (None, Value::Text(text)) => text.into_owned(),
             (None, Value::Number(text) | Value::Bool(_, text)) => text.to_owned(),
-            (None, Value::Null) => {
-                let fix = match kind {
-                    Kind::Plain => {
-                        format!("give it with --env {}=VALUE, or write \"\" for an empty value", shown(&entry.key))
-                    }
-                    Kind::Secret => format!("give it with --env {}=VALUE", shown(&entry.key)),
-                };
-                report.at(Code::MissingField, entry.key_at, &here, "has no value", fix);
-                continue;
-            }
+            (None, Value::Null) => String::new(),
             (None, Value::List(_) | Value::Map(_)) => {
                 report.at(Code::WrongType, at, &here, "is not a single value", "write one piece of text");
                 continue;
             }
         };
+        if let Some(fix) = missing(kind, &entry.key, &value, is_absent) {
+            report.at(Code::MissingField, entry.key_at, &here, "has no value", fix);
+            continue;
+        }
         if check(Some(entry.key_at), &here, &entry.key, &value, report) {
             variables.insert(entry.key.into_owned(), (entry.key_at, value));
         }
     }
     variables
+}
+
+/// What to do about a variable without a value. An empty text is a value of a plain variable and never of a secret: a
+/// program that gets an empty password fails later and says less.
+fn missing(kind: Kind, name: &str, value: &str, is_absent: bool) -> Option<String> {
+    let name = shown(name);
+    match kind {
+        Kind::Plain => {
+            is_absent.then(|| format!("give it with --env {name}=VALUE, or write \"\" for an empty value"))
+        }
+        Kind::Secret => value.is_empty().then(|| {
+            format!("give it at the launch: --secret {name} takes it from your environment, --secret {name}=@FILE from a file")
+        }),
+    }
 }
 
 /// Reports a variable that no process could be given; never shows its value.

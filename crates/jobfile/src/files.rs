@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::environment::{Environment, substitute};
-use crate::error::{Code, Report};
+use crate::error::{Code, Report, shown};
 use crate::fields::{Field, join};
 use crate::yaml::{Node, Value};
 
@@ -60,9 +60,9 @@ pub(crate) fn mounts(
             node: Node { value: Value::Text(entry.key), at: entry.key_at },
         };
         let source = Field { path: here, key_at: entry.key_at, node: entry.node };
-        let target = in_job(&target, env, report);
-        let source = local_source(&source, env, folders, report);
-        if let (Some(target), Some(source)) = (target, source)
+        // A source that cannot be uploaded is told first: with it the whole line goes.
+        let Some(source) = local_source(&source, env, folders, report) else { continue };
+        if let Some(target) = in_job(&target, env, report)
             && let Some(earlier) = mounts.insert(target.clone(), source)
         {
             let problem = format!("'{target}' is mounted twice, also from {}", earlier.display());
@@ -114,19 +114,36 @@ fn local(text: &str, field: &Field<'_>, folders: Folders<'_>, report: &mut Repor
     }
 }
 
-/// The path at which the program finds the files; it must not climb out of where it points.
+/// The path at which the program finds the files, in its one spelling: below the working directory, or below `~`.
+///
+/// Anywhere else would be shared by all runs of the machine, so nothing could mount there.
 fn in_job(field: &Field<'_>, env: &Environment, report: &mut Report) -> Option<String> {
     let text = field.clone().text(report)?;
     let text = substitute(field, &text, env, report)?;
     if !well_formed(&text, field, report) {
         return None;
     }
-    if text.contains("://") || text.contains('\\') || text.split('/').any(|part| part == "..") {
-        let fix = "write a path such as /data/labels, ~/labels or labels, without '..'";
+    let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let path = parts.join("/");
+    if text.starts_with('/') {
+        let problem = "is an absolute path: every run of the machine would share what is mounted there";
+        let fix = if path.is_empty() || parts.contains(&"..") {
+            "write a path relative to the working directory, such as 'labels', or below ~/".to_owned()
+        } else {
+            format!("write '{0}' (relative to the working directory) or '~/{0}', and read it there", shown(&path))
+        };
+        field.fail(Code::NotSupported, problem, fix, report);
+        return None;
+    }
+    let home = parts.first().is_some_and(|first| first.starts_with('~'));
+    let is_whole = path.is_empty() || path == "~";
+    let of_another = home && parts.first() != Some(&"~");
+    if text.contains("://") || text.contains('\\') || parts.contains(&"..") || of_another || is_whole {
+        let fix = "write a path such as data/labels or ~/labels, without '..'";
         field.fail(Code::InvalidValue, "is not a path inside the job", fix, report);
         return None;
     }
-    Some(text)
+    Some(path)
 }
 
 fn well_formed(text: &str, field: &Field<'_>, report: &mut Report) -> bool {

@@ -57,7 +57,7 @@ pub(crate) const LEVELS: &[&Level] =
 #[derive(Clone, PartialEq, Eq)]
 pub struct Context {
     /// Values given on the command line (`--env NAME=VALUE`). They go before the file's values, to a secret where the
-    /// file names one, and to the environment otherwise.
+    /// file names one, and to the environment otherwise. An empty value is none for a secret.
     pub env_overrides: BTreeMap<String, String>,
     /// Who submits; a file may name another owner, and whether that is allowed is the server's question.
     pub owner: Name,
@@ -156,7 +156,7 @@ pub fn parse(text: &str, context: &Context) -> Result<Vec<JobFile>, Errors> {
     let mut documents = yaml::documents(text, &mut report);
     if documents.is_empty() {
         if report.mistakes() == mistakes {
-            let fix = "write at least 'run: ...'; a complete example is in 'leeway jobs launch --help'";
+            let fix = "write at least 'run: ...'; 'leeway jobs example' prints a complete file";
             report.file(Code::FileEmpty, None, "the file holds no job", fix);
         }
         return report.finish(Vec::new());

@@ -29,7 +29,7 @@ pub(crate) const JOB: &[Refused] = &[
     refused(
         "managed_secrets",
         "Leeway keeps no named secrets",
-        "list them under secrets with an empty value and give the values with --env",
+        "list them under secrets without a value and give the values with --secret",
     ),
     refused("volumes", "Leeway attaches no volumes", "name data under 'data', or upload small files with file_mounts"),
     refused("volume_mounts", "Leeway attaches no volumes", "name data under 'data'"),

@@ -4,7 +4,7 @@ mod support;
 
 use leeway_jobfile::{Dependency, example, parse};
 use leeway_model::JobId;
-use support::{context, errors};
+use support::{context, context_with, errors};
 
 fn file(text: &str) -> Vec<leeway_jobfile::JobFile> {
     parse(text, &context()).unwrap_or_else(|errors| panic!("{errors}"))
@@ -47,7 +47,9 @@ fn every_mistake_of_a_file_is_told_at_once_with_its_place_and_its_fix() {
 
 #[test]
 fn the_example_is_a_valid_job_that_uses_every_field_of_a_job() {
-    let job = file(example()).remove(0);
+    // As it is, it asks for its secret, which is given at the launch.
+    assert!(errors(example()).as_slice().iter().all(|error| error.path == "secrets.WANDB_API_KEY"));
+    let job = parse(example(), &context_with(&[("WANDB_API_KEY", "s3cret")])).unwrap().remove(0);
     assert_eq!(job.spec.name.as_str(), "resnet-nightly");
     assert_eq!(job.spec.resources.len(), 2);
     assert_eq!(&*job.spec.data[0].url, "s3://vision-data/imagenet");

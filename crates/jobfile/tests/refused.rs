@@ -22,7 +22,7 @@ fn fields_of_the_job_that_leeway_has_not_are_refused_by_name() {
         ("pool: {workers: 3}", "pool", "remove it"),
         ("event_callback: echo done", "event_callback", "webhook"),
         ("experimental: {}", "experimental", "remove it"),
-        ("managed_secrets: [hf]", "managed_secrets", "--env"),
+        ("managed_secrets: [hf]", "managed_secrets", "--secret"),
         ("volumes: {/mnt: vol}", "volumes", "data"),
         ("volume_mounts: []", "volume_mounts", "data"),
         ("file_mounts_mapping: {}", "file_mounts_mapping", "original"),

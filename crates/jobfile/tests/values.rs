@@ -379,11 +379,11 @@ fn x_08_labels_have_a_limit() {
 #[test]
 fn variables_are_filled_into_paths_and_urls_or_refused() {
     let job = job(
-        "envs: {NAME: cats}\nworkdir: ./$NAME/x\ninputs: {'s3://b/${NAME}/all': 0.5}\nfile_mounts: {'/d/$NAME': a.txt}",
+        "envs: {NAME: cats}\nworkdir: ./$NAME/x\ninputs: {'s3://b/${NAME}/all': 0.5}\nfile_mounts: {'d/$NAME': a.txt}",
     );
     assert_eq!(job.workdir.unwrap().to_str(), Some("/home/alice/project/cats/x"));
     assert_eq!((&*job.spec.data[0].url, job.spec.data[0].size), ("s3://b/cats/all", Some(Bytes::new(500_000_000))));
-    assert_eq!(job.mounts["/d/cats"].to_str(), Some("/home/alice/project/a.txt"));
+    assert_eq!(job.mounts["d/cats"].to_str(), Some("/home/alice/project/a.txt"));
     for path in ["./$NONE", "./${NONE}", "./${NONE", "./$"] {
         check(&format!("workdir: {path}"), Code::InvalidValue, "workdir");
     }
@@ -391,17 +391,49 @@ fn variables_are_filled_into_paths_and_urls_or_refused() {
 
 #[test]
 fn mounts_stay_inside_the_job_and_come_from_local_files() {
-    assert_eq!(job("file_mounts: {/etc/x: /opt/x, ~/y: ~/y}").mounts["~/y"].to_str(), Some("/home/alice/y"));
-    for target in ["/a/../../etc", "'..'", "'c:\\x'", "\"a\\nb\"", "''", "s3://x"] {
+    assert_eq!(job("file_mounts: {etc/x: /opt/x, ~/y: ~/y}").mounts["~/y"].to_str(), Some("/home/alice/y"));
+    for target in ["a/../../etc", "'..'", "~", "~/", "~bob/x", ".", "./", "'c:\\x'", "\"a\\nb\"", "''", "s3://x"] {
         let (code, _, text) = mistake(&format!("file_mounts: {{{target}: a}}"));
         assert_eq!(code, Code::InvalidValue, "{text}");
     }
     check("file_mounts: {/a:}", Code::MissingField, "file_mounts./a");
     check("file_mounts: {/a: 5}", Code::WrongType, "file_mounts./a");
     check("file_mounts: [/a]", Code::WrongType, "file_mounts");
-    check("envs: {A: x}\nfile_mounts: {/x: a, /$A: b}", Code::Conflict, "file_mounts");
+    for both in ["{x: a, $A: b}", "{x: a, ./x: b}", "{x: a, x/: b}", "{~/x: a, ~//x: b}"] {
+        check(&format!("envs: {{A: x}}\nfile_mounts: {both}"), Code::Conflict, "file_mounts");
+    }
     let homeless = leeway_jobfile::Context { home: None, ..context() };
     assert!(parse("run: x\nworkdir: ~/x", &homeless).unwrap_err().to_string().contains("home folder"));
+}
+
+#[test]
+fn an_absolute_mount_is_refused_at_launch_with_where_it_can_go() {
+    for (target, advice) in [
+        ("/data", "write 'data' (relative to the working directory) or '~/data'"),
+        ("//configs/./a.yaml", "write 'configs/a.yaml'"),
+        ("/", "relative to the working directory"),
+        ("/../x", "relative to the working directory"),
+    ] {
+        let (code, path, text) = mistake(&format!("file_mounts: {{{target}: a}}"));
+        assert_eq!((code, path), (Code::NotSupported, format!("file_mounts.{target}")), "{text}");
+        assert!(text.contains("every run of the machine would share") && text.contains(advice), "{text}");
+    }
+    let (_, _, text) = mistake("envs: {WHERE: /data}\nfile_mounts: {$WHERE: a}");
+    assert!(text.contains("absolute path"), "{text}");
+}
+
+#[test]
+fn a_secret_is_never_empty_and_the_advice_says_how_to_give_it() {
+    for text in ["secrets: {TOKEN:}", "secrets: {TOKEN: null}", "secrets: {TOKEN: \"\"}", "secrets: {TOKEN: ''}"] {
+        let (code, path, told) = mistake(text);
+        assert_eq!((code, path.as_str()), (Code::MissingField, "secrets.TOKEN"), "{told}");
+        assert!(told.contains("--secret TOKEN takes it from your environment"), "{told}");
+    }
+    let text = "run: x\nsecrets: {TOKEN: ''}";
+    assert_eq!(parse(text, &context_with(&[("TOKEN", "s3cret")])).unwrap()[0].secrets["TOKEN"], "s3cret");
+    let empty = parse(text, &context_with(&[("TOKEN", "")])).unwrap_err();
+    assert_eq!(empty.as_slice()[0].code, Code::MissingField, "{empty}");
+    assert_eq!(job("envs: {PLAIN: ''}").spec.program.env["PLAIN"], "");
 }
 
 #[test]
