@@ -39,6 +39,8 @@ pub(crate) use open::{create, find_base, known_identity, refuse_newer, require_e
 pub struct Options {
     /// A segment is sealed when it weighs this much, in bytes, blobs included.
     pub segment_bytes: u64,
+    /// The journal grows by at least so much at a time, in bytes.
+    pub promise_bytes: u64,
     /// Space kept aside for a full disk, in bytes; 0 for none.
     pub reserve_bytes: u64,
     /// Ordinary appends are refused when less is free, in bytes, or less than 5 % of the disk if that is smaller.
@@ -60,6 +62,7 @@ impl Default for Options {
         const MIB: u64 = 1024 * 1024;
         Options {
             segment_bytes: 64 * MIB,
+            promise_bytes: MIB,
             reserve_bytes: 64 * MIB,
             min_free_bytes: 256 * MIB,
             history_bytes: None,
@@ -76,6 +79,7 @@ impl Options {
     pub fn small() -> Self {
         Options {
             segment_bytes: 64 * 1024,
+            promise_bytes: 0,
             reserve_bytes: 0,
             min_free_bytes: 0,
             cache_bytes: 4 * 1024 * 1024,
@@ -185,7 +189,7 @@ impl DiskStore {
     /// Ends as a crash would: no marks, no flush of the index, staged writes stay where they are. For tests.
     pub fn abandon(mut self) {
         self.worker.stop(true);
-        self.journal.fail();
+        self.journal.crash();
     }
 
     fn shut(&mut self) {

@@ -16,7 +16,10 @@ pub mod faulty;
 pub trait LogFile: Send + Sync + Debug {
     /// Writes all of `bytes` at `offset`; nothing is promised before `sync`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Cuts or extends the file.
+    /// Keeps room for so many bytes from `offset` on, beyond the end of the file if need be, so that writing them later
+    /// cannot find the disk full. Where the file system cannot promise that, the answer is `false`.
+    fn promise(&self, offset: u64, len: u64) -> io::Result<bool>;
+    /// Cuts or extends the file; room that was promised beyond is given back.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes the file's bytes and its length survive a power cut (fdatasync).
     fn sync(&self) -> io::Result<()>;
@@ -49,6 +52,15 @@ pub struct RealFiles;
 impl LogFile for File {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(bytes, offset)
+    }
+
+    fn promise(&self, offset: u64, len: u64) -> io::Result<bool> {
+        use rustix::io::Errno;
+        match rustix::fs::fallocate(self, rustix::fs::FallocateFlags::KEEP_SIZE, offset, len) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

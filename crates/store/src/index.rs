@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::codec::{Cursor, Value};
 use crate::export::Base;
@@ -26,6 +26,9 @@ const META: &[u8] = b"m";
 const ROW: u8 = b'r';
 /// Bytes of changed rows after which a batch is applied while catching up.
 const BATCH_BYTES: u64 = 4 * 1024 * 1024;
+
+/// How long an index of this process may take to let go of its lock.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Changed rows, the last change of each key.
 pub(crate) type Changes = BTreeMap<Key, Option<Value>>;
@@ -58,6 +61,10 @@ pub(crate) struct Applied {
 pub(crate) struct Index {
     db: sled::Db,
     pub applied: Applied,
+}
+
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(error) if error.to_string().contains("could not acquire lock"))
 }
 
 /// Calls into sled; a panic becomes damage.
@@ -175,7 +182,17 @@ impl Index {
     fn start(dir: &Path, cache_bytes: u64) -> Result<Index, Damage> {
         // sled's own flusher is off: the worker flushes, and the journal is the proof of durability anyway.
         let config = sled::Config::new().path(dir).cache_capacity(cache_bytes).flush_every_ms(None);
-        Ok(Index { db: config.open()?, applied: Applied::default() })
+        let began = Instant::now();
+        loop {
+            match config.open() {
+                // Our own lock keeps other processes away, so this is an index of this process that is being dropped:
+                // sled's threads hold it a moment longer than its owner.
+                Err(error) if is_locked(&error) && began.elapsed() < LOCK_PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                opened => return Ok(Index { db: opened?, applied: Applied::default() }),
+            }
+        }
     }
 
     /// Reads everything and compares it with the record.

@@ -1,8 +1,9 @@
 //! The append-only journal: the truth of a disk store.
 //!
 //! ```text
-//! append: encode -> write at the end of the active segment      (may be refused cleanly: disk full)
-//! flush:  one fdatasync for everything staged -> mark the head  (a failure is final: fsync is never retried)
+//! append: encode -> have the disk promise room -> keep in memory (may be refused cleanly: disk full)
+//! flush:  one write and one fdatasync for everything staged -> mark the head
+//!                                                               (a failure is final: fsync is never retried)
 //! roll:   sync the old segment -> make, sync and list the new   (so only the last segment can have a torn tail)
 //! ```
 
@@ -19,11 +20,13 @@ mod reader;
 mod scan;
 
 pub use frame::FORMAT_VERSION;
-use frame::{Frame, HEADER_BYTES, Header};
+use frame::{FRAME_BYTES, Frame, HEADER_BYTES, Header};
 use marks::Marks;
 use reader::{Reader, Stretch};
 pub(crate) use scan::{Scan, Tear, is_missing, place, refuse_newer, scan};
 
+/// Staged bytes that are written before the flush that makes them durable.
+const WRITE_BYTES: usize = 1024 * 1024;
 /// Distance in bytes between the entries whose places a segment remembers.
 const PLACE_DISTANCE: u64 = 64 * 1024;
 
@@ -71,6 +74,8 @@ pub(crate) struct Journal {
     dir: PathBuf,
     files: Arc<dyn Files>,
     segment_bytes: u64,
+    /// Room is promised in pieces of at least so many bytes.
+    promise_bytes: u64,
     layout: Layout,
     marks: Marks,
     active: Arc<dyn LogFile>,
@@ -78,6 +83,10 @@ pub(crate) struct Journal {
     /// End of the active segment, staged entries included; its weight counts blobs too.
     end: u64,
     weight: u64,
+    /// Up to where the active segment has room for certain.
+    promised: u64,
+    /// Staged bytes that are not written yet; they end at `end`.
+    unwritten: Vec<u8>,
     /// End of what is durable in the active segment.
     durable_end: u64,
     /// What the last flush answered for. Sealing a segment may have synced further; nobody was told of that yet.
@@ -85,7 +94,6 @@ pub(crate) struct Journal {
     synced: Head,
     staged: Head,
     failed: bool,
-    buffer: Vec<u8>,
     payload: Vec<u8>,
 }
 
@@ -103,7 +111,13 @@ impl Journal {
     }
 
     /// Opens what `scan` found, cutting a torn tail.
-    pub fn open(files: Arc<dyn Files>, data_dir: &Path, segment_bytes: u64, scan: Scan) -> Result<Journal, Error> {
+    pub fn open(
+        files: Arc<dyn Files>,
+        data_dir: &Path,
+        segment_bytes: u64,
+        promise_bytes: u64,
+        scan: Scan,
+    ) -> Result<Journal, Error> {
         let dir = data_dir.join("journal");
         let Scan { mut segments, head, mark, tear, unmarked_from, .. } = scan;
         if let Some(tear) = &tear {
@@ -132,18 +146,20 @@ impl Journal {
             dir,
             files,
             segment_bytes,
+            promise_bytes,
             layout: Layout(Arc::new(Mutex::new((segments, head.index)))),
             marks,
             active,
             active_path,
             end,
             weight,
+            promised: end,
+            unwritten: Vec::new(),
             durable_end: end,
             head,
             synced: head,
             staged: head,
             failed: false,
-            buffer: Vec::new(),
             payload: Vec::new(),
         })
     }
@@ -204,12 +220,15 @@ impl Journal {
             self.roll()?;
         }
         let chain = codec::link(self.staged.chain, &self.payload);
-        self.buffer.clear();
-        Frame { durable: self.synced.index, chain, payload: &self.payload }.put(&mut self.buffer);
-        if let Err(error) = self.active.write_at(&self.buffer, self.end) {
+        let len = (FRAME_BYTES + self.payload.len()) as u64;
+        let promised = self.promise(len)?;
+        if !promised {
+            self.write_staged()?;
+        }
+        Frame { durable: self.synced.index, chain, payload: &self.payload }.put(&mut self.unwritten);
+        if !promised && let Err(error) = self.write(self.end + len) {
             return Err(self.undo_write(error));
         }
-        let len = self.buffer.len() as u64;
         let mut layout = self.layout.lock();
         let segment = layout.0.last_mut().expect("an open journal has an active segment");
         segment.note(entry.index, self.end, len);
@@ -218,7 +237,55 @@ impl Journal {
         drop(layout);
         self.end += len;
         self.staged = Head { index: entry.index, chain };
+        if self.unwritten.len() >= WRITE_BYTES {
+            self.write_staged()?;
+        }
         Ok(len)
+    }
+
+    /// Sees to it that the next `len` bytes have room. `false` where that cannot be known before they are written.
+    fn promise(&mut self, len: u64) -> Result<bool, Error> {
+        let end = self.end + len;
+        if end <= self.promised {
+            return Ok(true);
+        }
+        let from = self.promised.max(self.end);
+        // Near the end of the disk there may be room for this entry, if not for more.
+        let ahead = len.max(self.promise_bytes);
+        let answer = match self.active.promise(from, ahead) {
+            Err(_) if ahead > end - from => self.active.promise(from, end - from).map(|sure| (sure, end)),
+            answer => answer.map(|sure| (sure, from + ahead)),
+        };
+        match answer {
+            Ok((true, until)) => {
+                self.promised = until;
+                Ok(true)
+            }
+            Ok((false, _)) => Ok(false),
+            Err(error) => {
+                let error = Error::at(&self.active_path, error);
+                if !error.is_refusal() {
+                    self.failed = true;
+                    tracing::error!(%error, "the journal could not grow");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes what is staged, which ends at `end`.
+    fn write(&mut self, end: u64) -> std::io::Result<()> {
+        self.active.write_at(&self.unwritten, end - self.unwritten.len() as u64)?;
+        self.unwritten.clear();
+        Ok(())
+    }
+
+    /// Writes what had room for certain, so that no failure is a clean refusal.
+    fn write_staged(&mut self) -> Result<(), Error> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        self.write(self.end).map_err(|error| self.fatal("write to", error))
     }
 
     /// Makes everything staged durable.
@@ -243,16 +310,25 @@ impl Journal {
 
     /// Takes back what was staged and never flushed, so that a clean close leaves nothing unacknowledged.
     pub fn unstage(&mut self) {
-        if self.failed || self.staged == self.synced {
+        if self.failed {
             return;
         }
+        self.unwritten.clear();
+        // Also gives back the room that was promised.
         if let Err(error) = self.active.set_len(self.durable_end).and_then(|()| self.active.sync()) {
             tracing::debug!(%error, "staged entries could not be taken back");
         }
         self.failed = true;
     }
 
-    /// Refuses everything from now on, and leaves the files as they are, staged writes included.
+    /// Ends as a crash between write and sync would: what was staged is in the file, and nobody knows of it.
+    pub fn crash(&mut self) {
+        // With the disk gone as well, the crash came before the write.
+        let _ = self.write(self.end);
+        self.failed = true;
+    }
+
+    /// Refuses everything from now on, and leaves the files as they are.
     pub fn fail(&mut self) {
         self.failed = true;
     }
@@ -285,6 +361,12 @@ impl Journal {
             return Ok(());
         }
         // Staged entries become durable before their segment is sealed; they are acknowledged by the flush to come.
+        self.write_staged()?;
+        if self.promised > self.end
+            && let Err(error) = self.active.set_len(self.end)
+        {
+            tracing::warn!(%error, "room that a sealed segment does not need could not be given back");
+        }
         self.sync_active()?;
         let (path, file) = match new_segment(&*self.files, &self.dir, self.staged) {
             Ok(made) => made,
@@ -301,6 +383,7 @@ impl Journal {
         self.active_path = path;
         self.end = HEADER_BYTES as u64;
         self.weight = self.end;
+        self.promised = self.end;
         self.durable_end = self.end;
         Ok(())
     }
@@ -310,24 +393,28 @@ impl Journal {
         if self.synced == self.staged {
             return Ok(());
         }
-        if let Err(error) = self.active.sync() {
-            self.failed = true;
-            tracing::error!(%error, segment = %self.active_path.display(), "a sync of the journal failed");
-            // Whatever the kind, even "disk full", this is not a clean refusal.
-            return Err(match Error::at(&self.active_path, error) {
-                Error::DiskFull { .. } => {
-                    Error::Io(std::io::Error::other("the journal could not be synced: disk full"))
-                }
-                error => error,
-            });
-        }
+        self.write_staged()?;
+        self.active.sync().map_err(|error| self.fatal("sync of", error))?;
         self.synced = self.staged;
         self.durable_end = self.end;
         Ok(())
     }
 
+    /// Whatever the kind, even "disk full": this is not a clean refusal.
+    fn fatal(&mut self, what: &str, error: std::io::Error) -> Error {
+        self.failed = true;
+        tracing::error!(%error, segment = %self.active_path.display(), "a {what} the journal failed");
+        match Error::at(&self.active_path, error) {
+            Error::DiskFull { .. } => {
+                Error::Io(std::io::Error::other(format!("a {what} the journal failed: disk full")))
+            }
+            error => error,
+        }
+    }
+
     /// After a failed write: nothing half-written may stay. Only then a full disk is a clean refusal.
     fn undo_write(&mut self, error: std::io::Error) -> Error {
+        self.unwritten.clear();
         let undone = self.active.set_len(self.end);
         let error = Error::at(&self.active_path, error);
         if undone.is_err() || !error.is_refusal() {

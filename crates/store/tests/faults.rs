@@ -42,8 +42,9 @@ fn run_until_power_cut(dir: &Path, cut: PowerCut, seed: u64) -> (u64, u64) {
         store.append(busy_entry(next)).unwrap();
         next += 1;
     }
-    files.freeze();
+    // Between the write and the sync.
     store.abandon();
+    files.freeze();
     files.power_cut(cut).unwrap();
     (acknowledged, next - 1)
 }
@@ -76,8 +77,8 @@ fn s_02_without_the_sync_the_same_power_cut_would_lose_entries() {
     let mut store = DiskStore::init(dir.path(), identity(), options(&files)).unwrap();
     fill(&mut store, 5, 1);
     store.append(busy_entry(6)).unwrap();
-    files.freeze();
     store.abandon();
+    files.freeze();
     files.power_cut(PowerCut::DropAll).unwrap();
     assert_eq!(open(dir.path()).unwrap().head().index, 5, "the layer below really drops what was not synced");
 }
@@ -173,6 +174,25 @@ fn s_08_a_full_disk_refuses_cleanly_and_writing_resumes_by_itself() {
     assert_eq!(store.head(), head);
     assert_eq!(store.report().cut_bytes, 0);
     assert_sound(&store);
+}
+
+#[test]
+fn s_08_what_was_promised_room_is_written_when_the_disk_is_full_at_the_flush() {
+    let dir = temp();
+    let files = FaultyFiles::new();
+    let options = Options { promise_bytes: 1 << 20, ..options(&files) };
+    let mut store = DiskStore::init(dir.path(), identity(), options).unwrap();
+    files.set_quota(Some((1 << 20) + 100));
+    store.append(busy_entry(1)).unwrap();
+    files.set_quota(Some(0));
+    let mut last = 1;
+    while store.append(busy_entry(last + 1)).is_ok() {
+        last += 1;
+    }
+    assert!(last > 10, "a megabyte takes more than {last} entries");
+    assert_eq!(store.flush().unwrap().index, last);
+    store.close().unwrap();
+    assert_eq!(open(dir.path()).unwrap().head().index, last);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl DiskStore {
             report.cut_at = Some((tear.place.clone(), tear.keep_bytes));
         }
         let before_journal = scan.segments.first().map_or(1, |segment| segment.first) - 1;
-        let journal = Journal::open(files.clone(), dir, options.segment_bytes, scan)?;
+        let journal = Journal::open(files.clone(), dir, options.segment_bytes, options.promise_bytes, scan)?;
         report.head = journal.head();
 
         let index = match judged {

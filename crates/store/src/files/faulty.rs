@@ -32,6 +32,8 @@ enum Pending {
 struct Tracked {
     durable: Vec<u8>,
     pending: Vec<Pending>,
+    /// Bytes from the start of the file for which there is room whatever the quota; the quota has paid for them.
+    promised: u64,
     /// The directory entry was synced since the file was created.
     entry_durable: bool,
 }
@@ -176,8 +178,11 @@ impl FaultyFile {
 impl LogFile for FaultyFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.with(|state, path| {
+            let promised = state.files.get(path).map_or(0, |file| file.promised);
             let mut room = bytes.len();
-            if let Some(quota) = &mut state.quota {
+            if let Some(quota) = &mut state.quota
+                && offset + room as u64 > promised
+            {
                 room = room.min(*quota as usize);
                 *quota -= room as u64;
             }
@@ -189,14 +194,29 @@ impl LogFile for FaultyFile {
         })
     }
 
+    fn promise(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.with(|state, path| {
+            let end = offset + len;
+            let file = state.files.entry(path.to_path_buf()).or_default();
+            let more = end.saturating_sub(offset.max(file.promised));
+            if let Some(quota) = &mut state.quota {
+                *quota = quota.checked_sub(more).ok_or(io::ErrorKind::StorageFull)?;
+            }
+            file.promised = file.promised.max(end);
+            Ok(true)
+        })
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.with(|state, path| {
             let before = std::fs::metadata(path).map_or(0, |meta| meta.len());
             self.real.set_len(len)?;
+            let file = state.files.entry(path.to_path_buf()).or_default();
+            let paid = before.max(std::mem::take(&mut file.promised));
+            file.pending.push(Pending::SetLen(len));
             if let Some(quota) = &mut state.quota {
-                *quota += before.saturating_sub(len);
+                *quota += paid.saturating_sub(len);
             }
-            state.files.entry(path.to_path_buf()).or_default().pending.push(Pending::SetLen(len));
             Ok(())
         })
     }
@@ -243,7 +263,7 @@ impl Files for FaultyFiles {
         if !state.files.contains_key(path) {
             // What an earlier process left counts as durable.
             let durable = std::fs::read(path)?;
-            state.files.insert(path.to_path_buf(), Tracked { durable, pending: Vec::new(), entry_durable: true });
+            state.files.insert(path.to_path_buf(), Tracked { durable, entry_durable: true, ..Tracked::default() });
         }
         drop(state);
         Ok(self.wrap(path, real))
@@ -254,7 +274,7 @@ impl Files for FaultyFiles {
         state.check()?;
         let len = std::fs::metadata(path).map_or(0, |meta| meta.len());
         RealFiles.remove(path)?;
-        state.files.remove(path);
+        let len = len.max(state.files.remove(path).map_or(0, |file| file.promised));
         if let Some(quota) = &mut state.quota {
             *quota += len;
         }

@@ -5,6 +5,9 @@
 //!                  (full: the group is not queued; the thread reads it from the journal instead)
 //! ```
 //!
+//! Nobody waits for the index, so it is fed late and in large batches: a row that changes several times meanwhile is
+//! written once, and the flushes do not share the processors with a thread that wakes at each of them.
+//!
 //! The same thread writes bases, because it alone knows rows and their entry together; syncs the journal's mark once a
 //! second; and makes the index anew when it failed, or when it has grown far beyond what its rows weigh.
 
@@ -24,6 +27,8 @@ use crate::{Error, Head, Identity, Index as EntryIndex, Key};
 /// How often an index that failed is made anew, and how often what is dirty is flushed.
 const RETRY: Duration = Duration::from_secs(30);
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How long rows may wait for a batch to fill.
+const LINGER: Duration = Duration::from_secs(1);
 /// How long a clean close goes on applying what is queued; the rest is read from the journal at the next open.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// sled may occupy twice what its rows weigh and this much more; beyond, it is made anew.
@@ -56,6 +61,10 @@ pub(crate) struct Group {
 struct State {
     queue: VecDeque<Group>,
     queued_bytes: u64,
+    /// Since when the oldest queued group waits.
+    queued_since: Option<Instant>,
+    /// Callers that wait for the index to catch up.
+    waiters: usize,
     target: Head,
     index: Option<Index>,
     applied: Applied,
@@ -66,6 +75,14 @@ struct State {
     mark_dirty: bool,
     stop: bool,
     abandon: bool,
+}
+
+impl State {
+    /// Whether what is queued is worth a batch by now.
+    fn is_due(&self, batch_bytes: u64) -> bool {
+        let waited = self.queued_since.is_some_and(|since| since.elapsed() >= LINGER);
+        self.queued_bytes >= batch_bytes || waited || self.waiters > 0 || self.stop
+    }
 }
 
 #[derive(Debug)]
@@ -87,6 +104,12 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     queue_bytes: u64,
+    batch_bytes: u64,
+}
+
+/// Queued bytes that make a batch; the rest of the queue takes what comes while it is applied.
+fn batch_bytes(queue_bytes: u64) -> u64 {
+    BATCH_BYTES.min(queue_bytes / 2)
 }
 
 impl Worker {
@@ -105,6 +128,8 @@ impl Worker {
         let state = State {
             queue: VecDeque::new(),
             queued_bytes: 0,
+            queued_since: None,
+            waiters: 0,
             target,
             applied: index.as_ref().map(|index| index.applied).unwrap_or_default(),
             index: index.clone(),
@@ -121,7 +146,7 @@ impl Worker {
         let queue_bytes = setup.queue_bytes;
         let loop_ = Loop { shared: shared.clone(), setup, index, dirty: false, unlooked_bytes: 0 };
         let thread = std::thread::Builder::new().name("store-index".into()).spawn(move || loop_.run(failed_at))?;
-        Ok(Worker { shared, thread: Some(thread), queue_bytes })
+        Ok(Worker { shared, thread: Some(thread), queue_bytes, batch_bytes: batch_bytes(queue_bytes) })
     }
 
     /// Hands over what a flush made durable. Never waits.
@@ -131,14 +156,27 @@ impl Worker {
         state.mark_dirty = true;
         if state.failed.is_none() && state.queued_bytes + group.bytes <= self.queue_bytes {
             state.queued_bytes += group.bytes;
+            state.queued_since.get_or_insert_with(Instant::now);
             state.queue.push_back(group);
         }
+        let due = state.is_due(self.batch_bytes);
         drop(state);
-        self.shared.changed.notify_all();
+        // Otherwise the thread looks around by itself before anything has waited for long.
+        if due {
+            self.shared.changed.notify_all();
+        }
     }
 
     /// Waits until the index has all rows, and returns it; `None` when it failed or stands still for `patience`.
     pub fn caught_up(&self, patience: Duration) -> Option<Index> {
+        self.shared.lock().waiters += 1;
+        self.shared.changed.notify_all();
+        let index = self.wait_for_target(patience);
+        self.shared.lock().waiters -= 1;
+        index
+    }
+
+    fn wait_for_target(&self, patience: Duration) -> Option<Index> {
         let mut state = self.shared.lock();
         let (mut seen, mut since) = (state.applied.head.index, Instant::now());
         loop {
@@ -286,7 +324,7 @@ impl Loop {
                 if failed_at.is_none_or(|at| at.elapsed() >= RETRY) {
                     return Task::Renew(reason.clone());
                 }
-            } else if let Some(task) = pending(&mut state) {
+            } else if let Some(task) = pending(&mut state, batch_bytes(self.setup.queue_bytes)) {
                 return task;
             }
             if started.elapsed() >= FLUSH_EVERY && (self.dirty || state.mark_dirty) {
@@ -454,6 +492,7 @@ impl Loop {
         state.index = None;
         state.queue.clear();
         state.queued_bytes = 0;
+        state.queued_since = None;
         drop(state);
         if let Some(old) = self.index.take() {
             super::discard(old);
@@ -491,13 +530,14 @@ pub(crate) fn make_base_dir(data_dir: &Path) -> Result<(), Error> {
 }
 
 /// The next thing to apply: what is queued when it follows, otherwise the journal.
-fn pending(state: &mut State) -> Option<Task> {
+fn pending(state: &mut State, batch_bytes: u64) -> Option<Task> {
     let applied = state.applied.head.index;
     while state.queue.front().is_some_and(|group| group.head.index <= applied) {
         take(state);
     }
     match state.queue.front() {
-        Some(group) if group.first == applied + 1 => {}
+        Some(group) if group.first == applied + 1 && state.is_due(batch_bytes) => {}
+        Some(group) if group.first == applied + 1 => return None,
         // A group that is partly applied, or whose predecessors found no room, is read from the journal.
         Some(_) => return Some(Task::CatchUp),
         None if applied < state.target.index && !state.stop => return Some(Task::CatchUp),
@@ -516,6 +556,8 @@ fn pending(state: &mut State) -> Option<Task> {
 fn take(state: &mut State) -> Option<Group> {
     let group = state.queue.pop_front()?;
     state.queued_bytes -= group.bytes;
+    // What is left waits for the next batch.
+    state.queued_since = (!state.queue.is_empty()).then(Instant::now);
     Some(group)
 }
 
