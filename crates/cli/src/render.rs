@@ -9,6 +9,7 @@ pub mod datasets;
 pub mod decisions;
 pub mod jobs;
 pub mod ledger;
+pub mod listing;
 pub mod offers;
 pub mod store;
 pub mod webhooks;
@@ -44,13 +45,38 @@ pub enum Tone {
 pub struct Field {
     text: String,
     tone: Tone,
+    /// It is only there because the column is.
+    idle: bool,
 }
 
 impl Field {
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         // What a server sends must not move the cursor.
         let text: String = text.into();
-        Self { text: text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect(), tone }
+        let text = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+        Self { text, tone, idle: false }
+    }
+
+    /// A value that alone is no reason to show its column, such as a zero or what is unknown.
+    pub fn idle(text: impl Into<String>) -> Self {
+        Self { idle: true, ..Self::new(text, Tone::Plain) }
+    }
+
+    /// The same value, idle where `idle` says so.
+    #[must_use]
+    pub fn idle_if(self, idle: bool) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// With more text behind it.
+    #[must_use]
+    pub fn and(mut self, more: &str) -> Self {
+        self.text.push_str(more);
+        self
+    }
+
+    pub fn says_something(&self) -> bool {
+        !self.idle && !self.text.is_empty()
     }
 }
 

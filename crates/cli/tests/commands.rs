@@ -6,15 +6,9 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Fake, State, leeway};
+use common::{Fake, State, job_file, leeway};
 use leeway_proto::pb;
 use pb::JobState::{Cancelled, Failed, Pending, Running, Starting, Succeeded};
-
-fn job_file(dir: &tempfile::TempDir, text: &str) -> String {
-    let path: PathBuf = dir.path().join("job.yaml");
-    std::fs::write(&path, text).unwrap();
-    path.to_str().unwrap().to_owned()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_job_ends_with_its_code() {

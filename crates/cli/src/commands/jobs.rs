@@ -3,6 +3,7 @@
 mod change;
 mod explain;
 mod follow;
+mod given;
 mod launch;
 mod queue;
 mod status;
@@ -13,67 +14,82 @@ use std::time::Duration;
 
 use leeway_model::Name;
 
+use self::given::Given;
 use super::{Online, name};
 use crate::failure::{Exit, Failure};
 
-const LAUNCH: &str =
-    "FILE is Leeway's own YAML or a SkyPilot task file; '-' reads it from standard input. A complete example
-with a comment on each field: leeway jobs example.
+const JOBS: &str = "Examples:
+  leeway jobs example > train.yaml
+  leeway jobs launch train.yaml --dryrun
+  leeway jobs launch train.yaml --follow
+  leeway jobs queue
+  leeway jobs explain j-42";
+const LAUNCH: &str = "\
+FILE is Leeway's own YAML or a SkyPilot task file; '-' reads it from standard input. A complete example with a comment \
+on each field: leeway jobs example.
 
-'workdir' and 'file_mounts' are packed and uploaded once; .git and what .skyignore (or .gitignore) names stay behind. At
-most 100,000 entries and what the server takes at once (limits.upload_size, 1 GiB unless configured).
+'workdir' and 'file_mounts' are packed and uploaded once; .git and what .skyignore (or .gitignore) names stay behind. \
+At most 100,000 entries and what the server takes at once (limits.upload_size, 1 GiB unless configured).
 
-A launch that is sent again with the same --request-id gives the same job again. Without one, a new id is made and used
+A launch that is sent again with the same --request-id gives the same job again. Without one, a new id is made and used \
 for every try of this command.
 
-With --wait or --follow the exit code is that of 'leeway jobs status --wait'.
+With --wait or --follow the exit code is that of 'leeway jobs status --wait'. With --json, --follow prints one JSON \
+object a line: kind 'submitted' first, 'output' as it comes, and 'ended' last for each job.
 
 Examples:
   leeway jobs launch train.yaml
   leeway jobs launch train.yaml --dryrun
-  leeway jobs launch train.yaml --env EPOCHS=10 --secret WANDB_API_KEY=@key.txt --follow
+  leeway jobs launch train.yaml --env EPOCHS=10 --secret WANDB_API_KEY --follow
+  leeway jobs launch train.yaml --secret WANDB_API_KEY=@key.txt --wait
   leeway jobs launch train.yaml --budget vision --policy cheapest --request-id nightly-2026-03-14";
-const QUEUE: &str = "Newest first; finished jobs appear with --all or --state.
+const QUEUE: &str = "\
+Newest first; finished jobs appear with --all or --state.
 
 Examples:
   leeway jobs queue
   leeway jobs queue --state pending,running --owner team-vision
   leeway --json jobs queue --all --limit 1000";
-const STATUS: &str =
-    "Exit codes with --wait: 0 succeeded, 100 failed, 101 not finished (--timeout passed), 102 not found,
-103 cancelled. Without --wait: 0, or 102 when there is no such job.
+const STATUS: &str = "\
+Exit codes with --wait: 0 succeeded, 100 failed, 101 not finished (--timeout passed), 102 not found, 103 cancelled. \
+Without --wait: 0, or 102 when there is no such job.
 
 Examples:
   leeway jobs status j-42
   leeway jobs status j-42 --wait --timeout 2h";
-const LOGS: &str = "Exit codes: 0 succeeded, 100 failed, 101 not finished, 102 not found, 103 cancelled.
+const LOGS: &str = "\
+Exit codes: 0 succeeded, 100 failed, 101 not finished, 102 not found, 103 cancelled.
 
-With --json: one object with all pieces, or with -f one object a line.
+With --json: one object with all pieces, or with -f one object a line, kind 'output' and at the end 'ended'.
 
 Examples:
   leeway jobs logs j-42
   leeway jobs logs -f j-42
   leeway jobs logs j-42 --run j-42-r2 --rank 0 --tail 100";
-const EXPLAIN: &str =
-    "Shows the decision behind each run with every term of the bill of the places compared, and for a job that
-waits what stands in the way.
+const EXPLAIN: &str = "\
+Shows the decision behind each run with every term of the bill of the places compared, and for a job that waits what \
+stands in the way.
 
 Examples:
   leeway jobs explain j-42";
-const CANCEL: &str = "Cancelling a job that has ended changes nothing.
+const CANCEL: &str = "\
+Cancelling a job that has ended changes nothing.
 
 Examples:
   leeway jobs cancel j-42
   leeway jobs cancel j-42 j-43 j-44";
-const RETRY: &str = "For a job that failed or was cancelled. It goes on from its newest checkpoint.
+const RETRY: &str = "\
+For a job that failed or was cancelled. It goes on from its newest checkpoint.
 
 Examples:
   leeway jobs retry j-42";
-const EXAMPLE: &str = "Examples:
+const EXAMPLE: &str = "\
+Examples:
   leeway jobs example > train.yaml";
 
 /// Launch, follow, explain, cancel and retry jobs
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = JOBS)]
 pub enum Command {
     /// Submit the jobs of a file
     #[command(after_help = LAUNCH, visible_alias = "submit")]
@@ -125,12 +141,12 @@ pub enum Command {
 pub struct LaunchArgs {
     /// The job file, or '-'.
     pub file: PathBuf,
-    /// Set a variable of the program; goes before the file's.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    pub env: Vec<(String, String)>,
-    /// Set a secret of the program, or read it from a file. It is never shown.
-    #[arg(long, value_name = "NAME=VALUE|NAME=@FILE", value_parser = pair, hide_possible_values = true)]
-    pub secret: Vec<(String, String)>,
+    /// Set a variable of the program, before the file's; NAME alone takes its value from your environment.
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = Given::parse)]
+    pub env: Vec<Given>,
+    /// Set a secret of the program: NAME=@FILE reads a file, NAME alone your environment. It is never shown.
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = Given::parse)]
+    pub secret: Vec<Given>,
     /// Name the job, for people.
     #[arg(long)]
     pub name: Option<String>,
@@ -207,14 +223,6 @@ pub fn run(command: Command, context: &Online<'_>) -> Result<Exit, Failure> {
             terminal.show(|_| text.to_owned(), || serde_json::json!({ "example": text }))?;
             Ok(Exit::Success)
         }
-    }
-}
-
-/// Reads `NAME=VALUE`; the value is never part of the message, since it may be a secret.
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use leeway_proto::pb;
 
-use super::amounts::{instant, length, money, price};
+use super::amounts::{instant, length, money, price, rate};
 use super::jobs::{capacity, place};
 use super::{Align, Grid, first_that_fits, plain};
 use crate::json::word;
@@ -39,8 +39,9 @@ pub fn terms(bill: &pb::Bill, currency: &str) -> Vec<(String, String)> {
     rows
 }
 
-/// What would be decided about a job now: the answer of a dry run, or of `explain` for a job that waits.
-pub fn evaluation(name: &str, evaluation: &pb::Evaluation, view: &View) -> String {
+/// What would be decided about a job now: the answer of a dry run, or of `explain` for a job that waits. `limits` are
+/// the job's own, since what is rejected may be rejected for them.
+pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &View) -> String {
     let rejected = evaluation.rejected.iter().map(|count| u64::from(count.count)).sum::<u64>();
     let mut text = format!(
         "{} by the policy {} at {}\n{} can take it, {rejected} cannot",
@@ -51,6 +52,9 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, view: &View) -> Strin
     );
     if let Some(reason) = &evaluation.reason {
         text += &format!("\nnow: {} [{}]", plain(&reason.message), reason.code);
+    }
+    if !limits.is_empty() {
+        text += &format!("\nlimits: {limits}");
     }
     if !evaluation.candidates.is_empty() {
         text += &format!("\n\nCandidates, best first\n{}", candidates(&evaluation.candidates, view));
@@ -69,13 +73,33 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, view: &View) -> Strin
     text
 }
 
+/// What a job may cost at most, in all and for one machine an hour; nothing where it says neither.
+pub fn limits(spec: &pb::JobSpec, spent_micros: i64, currency: &str) -> String {
+    let cap = spec.money.as_ref().and_then(|terms| terms.max_cost_micros).map(|cap| {
+        let spent =
+            if spent_micros == 0 { String::new() } else { format!(", {} spent", money(spent_micros, currency)) };
+        format!("max_cost {}{spent}", money(cap, currency))
+    });
+    // Each alternative may have its own.
+    let mut each: Vec<u64> = spec.resources.iter().filter_map(|one| one.max_hourly_cost_nanos_per_hour).collect();
+    each.sort_unstable();
+    each.dedup();
+    let each = (!each.is_empty()).then(|| {
+        let rates: Vec<String> = each.iter().map(|most| rate(*most, currency)).collect();
+        format!("max_hourly_cost {}", rates.join(" or "))
+    });
+    cap.into_iter().chain(each).collect::<Vec<_>>().join("; ")
+}
+
 /// The decision behind each run, and what stands in the way of the next one.
 pub fn explain(answer: &pb::ExplainJobResponse, view: &View) -> String {
     let job = answer.job.clone().unwrap_or_default();
     let mut parts = vec![super::jobs::change(&job)];
     parts.extend(answer.decisions.iter().map(|one| decision(one, view)));
     if let Some(present) = &answer.evaluation {
-        parts.push(evaluation("next run", present, view));
+        let spec = job.spec.clone().unwrap_or_default();
+        let spent = job.posted.as_ref().map_or(0, |bill| bill.total_micros);
+        parts.push(evaluation("next run", present, &limits(&spec, spent, &job.currency), view));
     }
     if parts.len() == 1 {
         parts.push("nothing was decided about it yet".to_owned());
@@ -103,17 +127,37 @@ fn decision(decision: &pb::Decision, view: &View) -> String {
     text
 }
 
-/// Candidates with every term: a row each where the terminal is wide enough, else a column each.
+/// Columns of a table of candidates where nobody says how many there are.
+const USUAL_WIDTH: u16 = 100;
+
+/// Candidates with every term that one of them has, a row each where that fits, else a column each; the terms that none
+/// of them has are named below.
 fn candidates(candidates: &[pb::Candidate], view: &View) -> String {
-    let width = usize::from(view.width.unwrap_or(u16::MAX));
-    first_that_fits(view, &[&|view| rows(candidates, view), &|view| sheet(candidates, view, width)])
+    let (paid, free): (Vec<_>, Vec<_>) = TERMS
+        .iter()
+        .copied()
+        .partition(|(which, _, _)| candidates.iter().any(|one| term(one.bill.as_ref(), *which) != 0));
+    let view = View { width: view.width.or(Some(USUAL_WIDTH)), ..*view };
+    let width = usize::from(view.width.unwrap_or(USUAL_WIDTH));
+    let table =
+        first_that_fits(&view, &[&|view| rows(candidates, &paid, view), &|view| sheet(candidates, &paid, view, width)]);
+    if free.is_empty() {
+        return table;
+    }
+    let names: Vec<&str> = free.iter().map(|(_, name, _)| *name).collect();
+    format!("{table}\nnothing for: {}", names.join(", "))
 }
 
-fn rows(candidates: &[pb::Candidate], view: &View) -> String {
+/// A term with its name and its heading.
+type Named = (pb::Term, &'static str, &'static str);
+
+fn rows(candidates: &[pb::Candidate], terms: &[Named], view: &View) -> String {
     let mut columns =
         vec![("#", Align::Right), ("WHERE", Align::Left), ("CAPACITY", Align::Left), ("PRICE", Align::Right)];
-    columns.extend(TERMS.map(|(_, _, short)| (short, Align::Right)));
-    columns.extend([("TOTAL", Align::Right), ("TIME", Align::Right), ("ASSUMED", Align::Left)]);
+    columns.extend(terms.iter().map(|(_, _, short)| (*short, Align::Right)));
+    columns.extend([("TOTAL", Align::Right), ("TIME", Align::Right)]);
+    let guesses = candidates.iter().any(|one| !one.assumed.is_empty());
+    columns.extend(guesses.then_some(("ASSUMED", Align::Left)));
     let mut grid = Grid::new(&columns, view);
     for (index, candidate) in candidates.iter().enumerate() {
         let mut fields = vec![
@@ -123,17 +167,17 @@ fn rows(candidates: &[pb::Candidate], view: &View) -> String {
             price(candidate.price.as_ref()),
         ];
         let amount = |amount| money(amount, &candidate.currency);
-        fields.extend(TERMS.map(|(which, _, _)| amount(term(candidate.bill.as_ref(), which))));
+        fields.extend(terms.iter().map(|(which, _, _)| amount(term(candidate.bill.as_ref(), *which))));
         fields.push(amount(candidate.bill.as_ref().map_or(0, |bill| bill.total_micros)));
         fields.push(length(candidate.expected_time_ms));
-        fields.push(assumed(candidate));
+        fields.extend(guesses.then(|| assumed(candidate)));
         grid.cells(fields.into_iter().map(Into::into));
     }
     grid.finish()
 }
 
 /// The same, turned round, in blocks of as many candidates as stand side by side.
-fn sheet(candidates: &[pb::Candidate], view: &View, width: usize) -> String {
+fn sheet(candidates: &[pb::Candidate], terms: &[Named], view: &View, width: usize) -> String {
     const LABEL: usize = 18;
     const COLUMN: usize = 24;
     let beside = (width.saturating_sub(LABEL) / COLUMN).max(1);
@@ -150,8 +194,8 @@ fn sheet(candidates: &[pb::Candidate], view: &View, width: usize) -> String {
         line("machine", &|_, one| one.offer.as_ref().map_or_else(String::new, |offer| offer.shape.clone()));
         line("capacity", &|_, one| capacity(one.offer.as_ref()));
         line("price", &|_, one| price(one.price.as_ref()));
-        for (which, name, _) in TERMS {
-            line(name, &|_, one| money(term(one.bill.as_ref(), which), &one.currency));
+        for (which, name, _) in terms {
+            line(name, &|_, one| money(term(one.bill.as_ref(), *which), &one.currency));
         }
         line("total", &|_, one| money(one.bill.as_ref().map_or(0, |bill| bill.total_micros), &one.currency));
         line("time", &|_, one| length(one.expected_time_ms));
@@ -209,9 +253,9 @@ mod tests {
     #[test]
     fn a_dry_run_shows_every_term_and_every_rejection() {
         let found = samples::evaluation();
-        let wide = evaluation("resnet", &found, &samples::view(None));
+        let wide = evaluation("resnet", &found, "", &samples::view(None));
         insta::assert_snapshot!("dryrun", wide);
-        insta::assert_snapshot!("dryrun_80", evaluation("resnet", &found, &samples::view(Some(80))));
+        insta::assert_snapshot!("dryrun_80", evaluation("resnet", &found, "", &samples::view(Some(80))));
         for rejection in &found.rejections {
             assert!(wide.contains(&rejection.detail), "{}", rejection.detail);
         }
@@ -220,7 +264,7 @@ mod tests {
     #[test]
     fn both_layouts_hold_the_same_amounts() {
         let found = samples::evaluation();
-        let narrow = evaluation("resnet", &found, &samples::view(Some(70)));
+        let narrow = evaluation("resnet", &found, "", &samples::view(Some(70)));
         for candidate in &found.candidates {
             for (which, name, _) in TERMS {
                 let amount = money(term(candidate.bill.as_ref(), which), "USD");
@@ -231,11 +275,44 @@ mod tests {
     }
 
     #[test]
+    fn a_bill_fits_a_hundred_columns_wherever_it_is_printed() {
+        let found = samples::evaluation();
+        for width in [None, Some(100)] {
+            let text = evaluation("resnet", &found, "", &samples::view(width));
+            assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        }
+        let wide = evaluation("resnet", &found, "", &samples::view(Some(200)));
+        assert!(wide.contains("  COMPUTE "), "there is room for a row each: {wide}");
+    }
+
+    #[test]
+    fn a_term_that_no_candidate_has_is_named_once_instead_of_shown() {
+        let mut found = samples::evaluation();
+        for bill in found.candidates.iter_mut().filter_map(|one| one.bill.as_mut()) {
+            bill.lines.retain(|line| line.term() == pb::Term::Compute);
+            bill.total_micros = bill.lines.iter().map(|line| line.amount_micros).sum();
+        }
+        insta::assert_snapshot!("dryrun_one_term", evaluation("resnet", &found, "", &samples::view(None)));
+    }
+
+    #[test]
+    fn the_limits_of_a_job_stand_beside_what_they_reject() {
+        let mut spec = samples::running_job().spec.unwrap();
+        assert_eq!(limits(&pb::JobSpec::default(), 0, "USD"), "");
+        assert_eq!(limits(&spec, 3_170_000, "USD"), "max_cost $250.00, $3.17 spent");
+        let request = |nanos| pb::ResourceRequest { max_hourly_cost_nanos_per_hour: nanos, ..Default::default() };
+        spec.resources = vec![request(Some(2_500_000_000)), request(None), request(Some(1_000_000_000))];
+        let text = limits(&spec, 0, "USD");
+        assert_eq!(text, "max_cost $250.00; max_hourly_cost $1.00/h or $2.50/h");
+        assert!(evaluation("x", &samples::evaluation(), &text, &samples::view(None)).contains(&text));
+    }
+
+    #[test]
     fn nothing_to_decide_says_what_stands_in_the_way() {
         let reason = pb::Reason { code: "NO_CAPACITY".into(), message: "no machine is free".into() };
         let found =
             pb::Evaluation { candidates: vec![], rejections: vec![], reason: Some(reason), ..samples::evaluation() };
-        insta::assert_snapshot!("dryrun_none", evaluation("resnet", &found, &samples::view(None)));
+        insta::assert_snapshot!("dryrun_none", evaluation("resnet", &found, "", &samples::view(None)));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Jobs: the queue, one job with its runs, and what became of submissions.
 
+use leeway_model::Timestamp;
 use leeway_proto::pb;
 
-use super::amounts::{instant, length, money, price, relative, size};
-use super::{Align, Field, Grid, Tone, first_that_fits, nothing, plain, properties};
+use super::amounts::{instant, length, money, price, rate, relative, size};
+use super::listing::{Keep, Listing};
+use super::{Align, Field, Grid, Tone, nothing, plain, properties};
 use crate::json::word;
 use crate::terminal::View;
 
@@ -54,41 +56,70 @@ pub fn queue(jobs: &[pb::Job], view: &View) -> String {
     if jobs.is_empty() {
         return nothing("jobs", "launch one with 'leeway jobs launch FILE', or see finished ones with --all");
     }
-    first_that_fits(view, &[&|view| queue_table(jobs, true, view), &|view| queue_table(jobs, false, view)])
-}
-
-/// `whole` shows also what is left out where there is little room: owner and time of submission.
-fn queue_table(jobs: &[pb::Job], whole: bool, view: &View) -> String {
     let (left, right) = (Align::Left, Align::Right);
-    let columns = [
-        (true, ("JOB", left)),
-        (true, ("NAME", left)),
-        (whole, ("OWNER", left)),
-        (true, ("STATE", left)),
-        (true, ("SINCE", right)),
-        (true, ("PROGRESS", right)),
-        (true, ("COST", right)),
-        (whole, ("SUBMITTED", right)),
-        (true, ("WHY", left)),
-    ];
-    let shown: Vec<_> = columns.iter().filter(|(show, _)| *show).map(|(_, column)| *column).collect();
-    let mut grid = Grid::new(&shown, view);
+    let mut listing = Listing::new([
+        ("JOB", left, Keep::Always),
+        ("NAME", left, Keep::Always),
+        ("OWNER", left, Keep::Roomy(3)),
+        ("STATE", left, Keep::Always),
+        ("SINCE", right, Keep::Roomy(2)),
+        ("PROGRESS", right, Keep::Roomy(1)),
+        ("COST", right, Keep::Always),
+        ("CAP", right, Keep::Filled),
+        ("DEADLINE", right, Keep::Filled),
+        ("SUBMITTED", right, Keep::Roomy(4)),
+        ("WHY", left, Keep::Filled),
+    ]);
     for job in jobs {
         let spec = job.spec.clone().unwrap_or_default();
-        let fields: [Field; 9] = [
+        let cap = spec.money.as_ref().and_then(|money| money.max_cost_micros);
+        listing.row([
             job.job_id.as_str().into(),
             spec.name.as_str().into(),
             spec.owner.as_str().into(),
             state(job.state()),
             relative(job.since_ms, view.now).into(),
             progress(job.progress.as_ref()).into(),
-            money(total(job.posted.as_ref()), &job.currency).into(),
+            spent(job),
+            cap.map(|cap| money(cap, &job.currency)).unwrap_or_default().into(),
+            deadline(job, false, view),
             relative(job.submitted_ms, view.now).into(),
             job.reason.as_ref().map_or("", |reason| reason.code.as_str()).into(),
-        ];
-        grid.cells(columns.iter().zip(fields).filter(|((show, _), _)| *show).map(|(_, field)| field));
+        ]);
     }
-    grid.finish()
+    listing.finish(view)
+}
+
+/// What was spent; it stands out where the job's cap is nearly reached.
+fn spent(job: &pb::Job) -> Field {
+    let spent = total(job.posted.as_ref());
+    let text = money(spent, &job.currency);
+    let tone = match used_percent(job) {
+        Some(100..) => Tone::Bad,
+        Some(80..) => Tone::Waiting,
+        _ => Tone::Plain,
+    };
+    Field::new(text, tone)
+}
+
+/// How much of the job's cap is spent.
+fn used_percent(job: &pb::Job) -> Option<i128> {
+    let cap = job.spec.as_ref()?.money.as_ref()?.max_cost_micros.filter(|cap| *cap > 0)?;
+    Some(i128::from(total(job.posted.as_ref())) * 100 / i128::from(cap))
+}
+
+/// By when it must be done, or whether it was: `in 2h`, `passed 5m ago`, `met`, `missed`; `whole` says the instant, too.
+fn deadline(job: &pb::Job, whole: bool, view: &View) -> Field {
+    let time = job.spec.as_ref().and_then(|spec| spec.time.as_ref());
+    let Some(at) = time.and_then(|time| time.deadline_ms) else { return Field::default() };
+    let (text, tone) = match (job.state(), job.ended_ms) {
+        (pb::JobState::Succeeded, Some(ended)) if ended <= at => ("met".to_owned(), Tone::Good),
+        (pb::JobState::Cancelled, Some(_)) => ("cancelled".to_owned(), Tone::Faint),
+        (_, Some(_)) => ("missed".to_owned(), Tone::Bad),
+        (_, None) if at < view.now.as_millis() => (format!("passed {}", relative(at, view.now)), Tone::Bad),
+        (_, None) => (format!("in {}", length(u64::try_from(at - view.now.as_millis()).unwrap_or(0))), Tone::Plain),
+    };
+    if whole { Field::new(format!("{} ({text})", Timestamp::from_millis(at)), tone) } else { Field::new(text, tone) }
 }
 
 /// One job and its runs.
@@ -97,7 +128,12 @@ pub fn status(job: &pb::Job, runs: &[pb::Run], view: &View) -> String {
     let money_terms = spec.money.clone().unwrap_or_default();
     let ended = job.ended_ms.map(|at| instant(at, view.now)).unwrap_or_default();
     let reason = job.reason.as_ref().map(|reason| format!("{} [{}]", plain(&reason.message), reason.code));
-    let cap = money_terms.max_cost_micros.map(|cap| format!(" of at most {}", money(cap, &job.currency)));
+    let cap = money_terms.max_cost_micros.map(|cap| {
+        let percent = used_percent(job).map(|percent| format!(" ({percent}%)")).unwrap_or_default();
+        format!(" of at most {}{percent}", money(cap, &job.currency))
+    });
+    let time = spec.time.unwrap_or_default();
+    let each = spec.resources.iter().filter_map(|one| one.max_hourly_cost_nanos_per_hour).max();
     let checkpoint = job.checkpoint.as_ref().map(|saved| {
         let id = saved.id.unwrap_or_default();
         format!(
@@ -122,11 +158,18 @@ pub fn status(job: &pb::Job, runs: &[pb::Run], view: &View) -> String {
             ("machines", spec.nodes.to_string().into()),
             ("policy", spec.policy.unwrap_or_default().into()),
             ("budget", money_terms.budget.unwrap_or_default().into()),
+            ("deadline", deadline(job, true, view)),
+            ("estimate", time.estimate_ms.map(length).unwrap_or_default().into()),
+            ("runs at most", time.max_duration_ms.map(length).unwrap_or_default().into()),
+            (
+                "pays at most",
+                each.map(|most| format!("{} a machine", rate(most, &job.currency))).unwrap_or_default().into(),
+            ),
             ("waits for", spec.depends_on.join(", ").into()),
             ("progress", progress(job.progress.as_ref()).into()),
             ("checkpoint", checkpoint.unwrap_or_default().into()),
             ("restarts", restarts(job.retries.as_ref()).into()),
-            ("cost", format!("{}{}", money(total(job.posted.as_ref()), &job.currency), cap.unwrap_or_default()).into()),
+            ("cost", spent(job).and(&cap.unwrap_or_default())),
         ],
         view,
     );
@@ -157,30 +200,23 @@ fn restarts(used: Option<&pb::RetriesUsed>) -> String {
 
 /// Runs, in the order in which they are given.
 pub fn runs_table(runs: &[pb::Run], view: &View) -> String {
-    first_that_fits(view, &[&|view| runs_grid(runs, true, view), &|view| runs_grid(runs, false, view)])
-}
-
-/// `whole` shows also what is left out where there is little room: state and steps.
-fn runs_grid(runs: &[pb::Run], whole: bool, view: &View) -> String {
     let (left, right) = (Align::Left, Align::Right);
-    let columns = [
-        (true, ("RUN", left)),
-        (true, ("WHERE", left)),
-        (true, ("CAPACITY", left)),
-        (true, ("PRICE", right)),
-        (whole, ("STATE", left)),
-        (true, ("ENDED", left)),
-        (true, ("TIME", right)),
-        (true, ("COST", right)),
-        (whole, ("FROM STEP", right)),
-        (whole, ("TO STEP", right)),
-        (true, ("REDONE", right)),
-    ];
-    let shown: Vec<_> = columns.iter().filter(|(show, _)| *show).map(|(_, column)| *column).collect();
-    let mut grid = Grid::new(&shown, view);
+    let mut listing = Listing::new([
+        ("RUN", left, Keep::Always),
+        ("WHERE", left, Keep::Always),
+        ("CAPACITY", left, Keep::Always),
+        ("PRICE", right, Keep::Always),
+        ("STATE", left, Keep::Roomy(4)),
+        ("ENDED", left, Keep::Filled),
+        ("TIME", right, Keep::Roomy(1)),
+        ("COST", right, Keep::Always),
+        ("FROM STEP", right, Keep::Roomy(3)),
+        ("TO STEP", right, Keep::Roomy(2)),
+        ("REDONE", right, Keep::Filled),
+    ]);
     for run in runs {
         let restored = run.restored_from.as_ref().map_or(0, |saved| saved.step);
-        let fields: [Field; 11] = [
+        listing.row([
             run.run_id.as_str().into(),
             place(run.offer.as_ref()).into(),
             capacity(run.offer.as_ref()).into(),
@@ -189,13 +225,12 @@ fn runs_grid(runs: &[pb::Run], whole: bool, view: &View) -> String {
             end(run.end.as_ref()),
             ran_for(run, view).into(),
             money(total(run.posted.as_ref()), &run.currency).into(),
-            restored.to_string().into(),
+            Field::from(restored.to_string()).idle_if(restored == 0),
             reached(run).into(),
-            run.steps_redone.to_string().into(),
-        ];
-        grid.cells(columns.iter().zip(fields).filter(|((show, _), _)| *show).map(|(_, field)| field));
+            Field::from(run.steps_redone.to_string()).idle_if(run.steps_redone == 0),
+        ]);
     }
-    grid.finish()
+    listing.finish(view)
 }
 
 /// The step that its program reported last; nothing when it reported none.
@@ -268,6 +303,38 @@ mod tests {
             // Eleven columns need some room each, however narrow the terminal says it is.
             assert!(widest <= usize::from(width.max(60)), "{widest} columns for {width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_deadline_is_told_from_now_and_by_how_it_went() {
+        use pb::JobState::{Cancelled, Failed, Running, Succeeded};
+        let view = samples::view(None);
+        let now = view.now.as_millis();
+        let told = |state: pb::JobState, at: i64, ended: Option<i64>| {
+            let mut job = samples::running_job();
+            job.state = state.into();
+            job.ended_ms = ended;
+            job.spec.get_or_insert_default().time.get_or_insert_default().deadline_ms = Some(at);
+            deadline(&job, false, &view).text
+        };
+        assert_eq!(told(Running, now + 5_400_000, None), "in 1h 30m");
+        assert_eq!(told(Running, now - 7_200_000, None), "passed 2h ago");
+        assert_eq!(told(Succeeded, now - 5, Some(now - 6)), "met");
+        assert_eq!(told(Succeeded, now - 5, Some(now - 4)), "missed");
+        assert_eq!(told(Failed, now + 5, Some(now)), "missed");
+        assert_eq!(told(Cancelled, now + 5, Some(now)), "cancelled");
+        assert_eq!(deadline(&pb::Job::default(), true, &view).text, "");
+    }
+
+    #[test]
+    fn what_is_spent_is_seen_against_the_cap() {
+        let mut job = samples::running_job();
+        let spends = |job: &pb::Job| status(job, &[], &samples::view(None));
+        assert!(spends(&job).contains("$3.17 of at most $250.00 (1%)"), "{}", spends(&job));
+        job.posted.get_or_insert_default().total_micros = 250_000_000;
+        assert!(spends(&job).contains("(100%)") && spent(&job).tone == Tone::Bad);
+        assert!(queue(&[job], &samples::view(None)).contains("CAP"));
+        assert!(!queue(&[pb::Job::default()], &samples::view(None)).contains("CAP"), "no job has a cap");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use leeway_proto::pb;
 
 use super::amounts::{cpus, length, memory, price, relative};
 use super::jobs::capacity;
-use super::{Align, Field, Grid, Tone, nothing};
+use super::listing::{Keep, Listing};
+use super::{Align, Field, Tone, nothing};
 use crate::json::word;
 use crate::terminal::View;
 
@@ -14,41 +15,41 @@ pub fn table(offers: &[pb::Offer], view: &View) -> String {
         return nothing("offers", "add a cluster with 'leeway clusters add FILE', or ask for less");
     }
     let (left, right) = (Align::Left, Align::Right);
-    let columns = [
-        ("CLUSTER", left),
-        ("MACHINE", left),
-        ("REGION", left),
-        ("GPUS", left),
-        ("CPUS", right),
-        ("MEMORY", right),
-        ("CAPACITY", left),
-        ("PRICE", right),
-        ("SEEN", right),
-        ("FREE", right),
-        ("LOST/DAY", right),
-        ("NOTE", left),
-    ];
-    let mut grid = Grid::new(&columns, view);
+    let mut listing = Listing::new([
+        ("CLUSTER", left, Keep::Always),
+        ("MACHINE", left, Keep::Always),
+        ("REGION", left, Keep::Roomy(1)),
+        ("GPUS", left, Keep::Filled),
+        ("CPUS", right, Keep::Roomy(2)),
+        ("MEMORY", right, Keep::Roomy(2)),
+        ("CAPACITY", left, Keep::Always),
+        ("PRICE", right, Keep::Always),
+        ("SEEN", right, Keep::Roomy(3)),
+        ("FREE", right, Keep::Filled),
+        ("LOST/DAY", right, Keep::Filled),
+        ("NOTE", left, Keep::Filled),
+    ]);
     for offer in offers {
         let key = offer.key.clone().unwrap_or_default();
         let shape = offer.shape.clone().unwrap_or_default();
         let gpus = shape.accelerators.as_ref().map(|gpus| format!("{}:{}", gpus.model, gpus.count));
-        grid.row([
+        listing.row([
             key.cluster.as_str().into(),
             key.shape.as_str().into(),
             offer.region.as_str().into(),
-            gpus.unwrap_or_else(|| "-".to_owned()).into(),
+            gpus.map_or_else(|| Field::idle("-"), Field::from),
             cpus(shape.milli_cpus).into(),
             memory(shape.memory_bytes).into(),
             capacity(offer.key.as_ref()).into(),
             price(offer.price.as_ref()).into(),
             offer.price_age_ms.map(|age| format!("{} ago", length(age))).unwrap_or_default().into(),
-            offer.available.map_or_else(|| "?".to_owned(), |free| free.to_string()).into(),
+            // Clusters without a market do not say it: their machines are in `clusters list`.
+            offer.available.map_or_else(|| Field::idle("?"), |free| free.to_string().into()),
             lost_a_day(offer).into(),
             note(offer, view),
         ]);
     }
-    grid.finish()
+    listing.finish(view)
 }
 
 fn lost_a_day(offer: &pb::Offer) -> String {
@@ -78,5 +79,23 @@ mod tests {
     #[test]
     fn offers_show_price_and_trust() {
         insta::assert_snapshot!("offers", table(&samples::offers(), &samples::view(None)));
+    }
+
+    #[test]
+    fn what_no_cluster_of_this_host_tells_has_no_column() {
+        let mut offers = samples::offers();
+        for offer in &mut offers {
+            (offer.price_age_ms, offer.available) = (None, None);
+        }
+        let text = table(&offers, &samples::view(None));
+        assert!(!text.contains("SEEN") && !text.contains("FREE"), "{text}");
+        assert!(text.contains("LOST/DAY") && text.contains("NOTE"), "{text}");
+    }
+
+    #[test]
+    fn offers_fit_a_usual_terminal() {
+        let text = table(&samples::offers()[..1], &samples::view(Some(100)));
+        assert!(text.lines().next().is_some_and(|line| line.contains("PRICE")), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
 }

@@ -47,6 +47,11 @@ pub fn running_job() -> pb::Job {
                 max_cost_micros: Some(250_000_000),
                 ..pb::MoneyTerms::default()
             }),
+            time: Some(pb::TimeTerms {
+                deadline_ms: Some(NOW + 90 * MINUTE),
+                estimate_ms: Some(360 * MINUTE as u64),
+                max_duration_ms: None,
+            }),
             depends_on: vec!["j-40".into(), "j-41".into()],
             policy: Some("whole-bill".into()),
             ..pb::JobSpec::default()

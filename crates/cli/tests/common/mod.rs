@@ -1,5 +1,7 @@
 //! A server that answers what a test tells it to, and the real binary against it.
 
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
@@ -20,6 +22,8 @@ type Pieces<T> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Sta
 pub struct State {
     /// States that each job goes through, one for each look; the last one stays.
     pub jobs: BTreeMap<String, VecDeque<pb::JobState>>,
+    /// Machines of each job; 0 counts as one.
+    pub nodes: u32,
     /// Output by job, cut into pieces; an empty piece breaks the connection once.
     pub logs: BTreeMap<String, Vec<&'static str>>,
     /// Submissions as they came, also those that got no answer.
@@ -71,7 +75,9 @@ impl Fake {
         let mut state = self.state.lock().unwrap();
         let states = state.jobs.get_mut(id).ok_or_else(|| Status::not_found(format!("there is no job {id}")))?;
         let now = if states.len() > 1 { states.pop_front() } else { states.front().copied() };
-        Ok(pb::Job { job_id: id.into(), state: now.unwrap().into(), currency: "USD".into(), ..pb::Job::default() })
+        let spec = pb::JobSpec { nodes: state.nodes.max(1), ..pb::JobSpec::default() };
+        let (job_id, state) = (id.into(), now.unwrap().into());
+        Ok(pb::Job { job_id, spec: Some(spec), state, currency: "USD".into(), ..pb::Job::default() })
     }
 }
 
@@ -91,6 +97,13 @@ impl Ran {
     pub fn error(&self) -> Value {
         serde_json::from_str::<Value>(&self.err).unwrap_or_else(|error| panic!("{error}: {self:?}"))["error"].clone()
     }
+}
+
+/// Writes a job file and gives its path.
+pub fn job_file(dir: &tempfile::TempDir, text: &str) -> String {
+    let path = dir.path().join("job.yaml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
 }
 
 /// Runs the real binary.

@@ -23,6 +23,11 @@ pub(super) async fn run(args: LogsArgs, client: Client, terminal: &Terminal) -> 
     // Asked first, so that a job that is not there is told from one without output.
     let job = status::get(&args.job, &client).await?;
     let nodes = job.spec.as_ref().map_or(1, |spec| spec.nodes);
+    if let Some(rank) = args.rank.filter(|rank| *rank >= nodes) {
+        let ranks = if nodes <= 1 { "one rank, 0".to_owned() } else { format!("the ranks 0 to {}", nodes - 1) };
+        let message = format!("{} has {ranks}; there is no rank {rank}", job.job_id);
+        return Err(Failure::new(Exit::Usage, "NO_SUCH_RANK", message));
+    }
     let follow = args.follow;
     let mut sink = Sink::new(*terminal, follow, nodes > 1 && args.rank.is_none());
     stream(args, &client, &mut sink).await?;
@@ -113,6 +118,7 @@ impl Sink {
 
     fn take_json(&mut self, piece: &pb::StreamLogsResponse, offset: u64, new: &[u8]) -> Result<(), Failure> {
         let value = json!({
+            "kind": "output",
             "run_id": piece.run_id,
             "rank": piece.rank,
             "offset": offset,
@@ -154,7 +160,8 @@ impl Sink {
         let state = state_word(job.state());
         let exit_code = Exit::of_job(job.state()).code();
         if self.follow {
-            return self.terminal.value(&json!({ "job_id": job.job_id, "state": state, "exit_code": exit_code }));
+            let last = json!({ "kind": "ended", "job_id": job.job_id, "state": state, "exit_code": exit_code });
+            return self.terminal.value(&last);
         }
         let pieces = std::mem::take(&mut self.pieces);
         self.terminal.value(&json!({ "job_id": job.job_id, "state": state, "exit_code": exit_code, "pieces": pieces }))

@@ -10,7 +10,7 @@ use leeway_proto::pb;
 use serde_json::{Value, json};
 
 use super::super::{Online, currency, owner, random_id};
-use super::{LaunchArgs, LogsArgs, follow, status, upload};
+use super::{LaunchArgs, LogsArgs, follow, given, status, upload};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::terminal::{self, Terminal};
@@ -33,22 +33,24 @@ pub(super) fn run(args: LaunchArgs, context: &Online<'_>) -> Result<Exit, Failur
 
 /// The jobs of the file with what the command line changes of them.
 fn read(args: &LaunchArgs, currency: Currency) -> Result<Vec<JobFile>, Failure> {
-    let secrets = secrets(&args.secret)?;
+    let lookup = |name: &str| std::env::var_os(name);
+    let variables = given::variables(&args.env, &lookup)?;
+    let secrets = given::secrets(&args.secret, &lookup)?;
+    if let Some(name) = variables.keys().find(|name| secrets.contains_key(*name)) {
+        let name = render::plain(name);
+        return Err(Failure::usage(format!("'{name}' is given with --env and with --secret; use one of them")));
+    }
     let text = text(&args.file)?;
-    // A secret that the file names gets its value from here, too; those it does not name are moved below.
-    let given = args.env.iter().cloned().chain(secrets.clone());
     let context = Context {
-        env_overrides: given.collect(),
+        // A secret that the file names gets its value from here, too; those it does not name are moved below.
+        env_overrides: variables.into_iter().chain(secrets.clone()).collect(),
         owner: owner()?,
         base_dir: base_dir(&args.file)?,
         home: std::env::var_os("HOME").map(PathBuf::from),
         now: terminal::now(),
         currency,
     };
-    if let Some((name, _)) = args.env.iter().find(|(name, _)| secrets.contains_key(name)) {
-        return Err(Failure::usage(format!("'{name}' is given with --env and with --secret; use one of them")));
-    }
-    let mut jobs = leeway_jobfile::parse(&text, &context).map_err(|errors| invalid(&args.file, &errors))?;
+    let mut jobs = leeway_jobfile::parse(&text, &context).map_err(|errors| invalid(&args.file, &errors, &secrets))?;
     if args.name.is_some() && jobs.len() > 1 {
         return Err(Failure::usage(format!("--name names one job and the file has {}; name them there", jobs.len())));
     }
@@ -68,23 +70,6 @@ fn read(args: &LaunchArgs, currency: Currency) -> Result<Vec<JobFile>, Failure> 
         }
     }
     Ok(jobs)
-}
-
-/// Values of `--secret`, those of `@FILE` read without the line break at their end.
-fn secrets(given: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
-    let mut secrets = BTreeMap::new();
-    for (name, value) in given {
-        let value = match value.strip_prefix('@') {
-            None => value.clone(),
-            Some(file) => {
-                let path = Path::new(file);
-                let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
-                text.strip_suffix('\n').map_or_else(|| text.clone(), |text| text.trim_end_matches('\r').to_owned())
-            }
-        };
-        secrets.insert(name.clone(), value);
-    }
-    Ok(secrets)
 }
 
 /// The file's text, no more of it than a job file may have and one byte, so that the parser can refuse it.
@@ -119,10 +104,17 @@ fn base_dir(path: &Path) -> Result<PathBuf, Failure> {
     folder.canonicalize().map_err(|error| Failure::file(folder, &error))
 }
 
-fn invalid(path: &Path, errors: &leeway_jobfile::Errors) -> Failure {
-    let file = path.display();
-    let lines: Vec<String> = errors.iter().map(|error| format!("{file}:{error}")).collect();
-    let mut message = lines.join("\n");
+fn invalid(path: &Path, errors: &leeway_jobfile::Errors, secrets: &BTreeMap<String, String>) -> Failure {
+    let line = |error: &leeway_jobfile::Error| match (error.position, error.path.strip_prefix("--env ")) {
+        // What was typed stands in no file.
+        (None, Some(name)) if secrets.contains_key(name) => {
+            format!("--secret {}", error.to_string().replacen("--env ", "", 1))
+        }
+        (None, Some(_)) => error.to_string(),
+        (None, None) => format!("{}: {error}", path.display()),
+        (Some(_), _) => format!("{}:{error}", path.display()),
+    };
+    let mut message = errors.iter().map(line).collect::<Vec<_>>().join("\n");
     if errors.omitted() > 0 {
         message += &format!("\nand {} more", errors.omitted());
     }
@@ -149,15 +141,19 @@ async fn dry_run(jobs: &[JobFile], currency: Currency, client: &Client, terminal
         upload::check(job)?;
         let request = pb::DryRunJobRequest { spec: Some(wire(job, currency)) };
         let answer = client.ask(|| async { client.jobs().dry_run_job(request.clone()).await }).await?;
-        found.push((job.spec.name.as_str(), answer.evaluation.unwrap_or_default()));
+        let limits =
+            render::decisions::limits(request.spec.as_ref().unwrap_or(&pb::JobSpec::default()), 0, currency.as_str());
+        found.push((job.spec.name.as_str(), limits, answer.evaluation.unwrap_or_default()));
     }
     terminal.show(
         |view| {
-            let texts = found.iter().map(|(name, evaluation)| render::decisions::evaluation(name, evaluation, view));
+            let texts = found
+                .iter()
+                .map(|(name, limits, evaluation)| render::decisions::evaluation(name, evaluation, limits, view));
             texts.collect::<Vec<_>>().join("\n\n")
         },
         || {
-            let one = |(name, evaluation): &(&str, pb::Evaluation)| {
+            let one = |(name, _, evaluation): &(&str, String, pb::Evaluation)| {
                 json!({ "name": name, "evaluation": json::of("Evaluation", evaluation) })
             };
             json!({ "dryrun": found.iter().map(one).collect::<Vec<_>>() })
@@ -204,6 +200,7 @@ async fn launch(
                 }
                 let mut value = json::of("Submitted", &submitted);
                 value["name"] = name.into();
+                value["notes"] = job.notes.clone().into();
                 report.push(value);
                 accepted.push(submitted.job_id);
             }
@@ -215,9 +212,14 @@ async fn launch(
             }
         }
     }
+    let mut value = json!({ "request_id": request_id, "submitted": report });
+    if terminal.json && args.follow {
+        // The first line of the stream, so that a script knows the jobs while it reads their output.
+        value["kind"] = "submitted".into();
+        terminal.value(&value)?;
+    }
     let ended = attend(args, &accepted, client, terminal).await?;
-    if terminal.json {
-        let mut value = json!({ "request_id": request_id, "submitted": report });
+    if terminal.json && !args.follow {
         if args.wait {
             value["jobs"] = json::list("Job", &ended.jobs);
         }
