@@ -39,7 +39,7 @@ Other:
 Options:
 {options}{after-help}";
 
-const AFTER: &str = "
+const AFTER: &str = "\
 Exit codes:
   0    done; of a job that was waited for or whose logs were shown: it succeeded
   1    any other error
@@ -56,7 +56,9 @@ Examples:
   leeway jobs launch train.yaml --follow
   leeway --json jobs queue
 
-With --json a command prints one JSON value on standard output, and an error as one JSON object on standard error.
+With --json a command prints one JSON value on standard output (what is followed: one a line), and an error as one JSON \
+object on standard error.
+
 NO_COLOR=1 switches colours off.";
 
 /// Runs jobs where finishing them costs least
@@ -69,14 +71,18 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// Behind the options of the command itself.
+const LAST: usize = 900;
+
 /// What every command understands.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
     /// The server to speak to.
-    #[arg(long, global = true, env = "LEEWAY_SERVER", hide_env_values = true, default_value = DEFAULT_SERVER, value_name = "URL")]
+    #[arg(long, global = true, env = "LEEWAY_SERVER", hide_env_values = true, default_value = DEFAULT_SERVER)]
+    #[arg(value_name = "URL", display_order = LAST)]
     pub server: String,
     /// Print one JSON value instead of text for people.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = LAST + 1)]
     pub json: bool,
 }
 
@@ -127,15 +133,26 @@ pub fn refused(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if wants_json && !is_answer {
-        let text = error.render().to_string();
-        let message = text.trim().trim_start_matches("error: ");
-        eprintln!("{}", Failure::usage(message).to_json());
-    } else {
+    if is_answer {
         // The stream may be closed; there is nothing else to say it on.
+        let _ = error.print();
+    } else if wants_json {
+        let text = without_names(&error.render().to_string());
+        eprintln!("{}", Failure::usage(text.trim().trim_start_matches("error: ")).to_json());
+    } else if error.kind() == ErrorKind::MissingSubcommand {
+        eprint!("{}", without_names(&error.render().to_string()));
+    } else {
         let _ = error.print();
     }
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { 0 })
+}
+
+/// Without clap's list of every subcommand, which has the hidden ones and each alias in it; help lists them better.
+fn without_names(text: &str) -> String {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("[subcommands:"))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -169,19 +186,111 @@ mod tests {
             for argument in command.get_arguments().filter(|one| !matches!(one.get_id().as_str(), "help" | "version")) {
                 assert!(argument.get_help().is_some(), "{path}: {} has no help", argument.get_id());
             }
-            if command.has_subcommands() {
-                for one in command.get_subcommands() {
-                    check(one, &format!("{path} {}", one.get_name()));
-                }
-            } else if !command.is_hide_set() {
+            for one in command.get_subcommands() {
+                check(one, &format!("{path} {}", one.get_name()));
+            }
+            if !command.is_hide_set() {
                 let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(
-                    help.contains(&format!("{path} ")) || help.contains(&format!("{path}\n")) || help.ends_with(path),
-                    "{path} shows no example of itself"
-                );
+                let examples = help.split_once("Examples:\n").map_or("", |(_, examples)| examples);
+                let is_own = |line: &str| {
+                    let line = line.trim().replace("leeway --json", "leeway");
+                    line == path || line.starts_with(&format!("{path} "))
+                };
+                assert!(examples.lines().any(is_own), "{path} shows no example of itself");
             }
         }
         check(&Cli::command(), "leeway");
+    }
+
+    #[test]
+    fn every_example_can_be_typed() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().map(str::trim).filter(|line| line.starts_with("leeway ")) {
+                let typed = line.split(" > ").next().unwrap_or_default().replace('\'', "\"");
+                let mut words = Vec::new();
+                // Quotes hold one word together; that is all that the examples need of a shell.
+                for (index, part) in typed.split('"').enumerate() {
+                    match index % 2 {
+                        0 => words.extend(part.split_whitespace()),
+                        _ => words.push(part),
+                    }
+                }
+                if let Err(error) = Cli::try_parse_from(&words) {
+                    panic!("{line}\n{error}");
+                }
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn paragraphs_of_help_are_wrapped_by_the_terminal_and_not_by_hand() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<&str> = help.lines().collect();
+            let is_prose = |line: &str| line.len() > 40 && !line.starts_with(' ');
+            for pair in lines.windows(2) {
+                assert!(
+                    !(is_prose(pair[0]) && is_prose(pair[1])),
+                    "{}: join\n{}\n{}",
+                    command.get_name(),
+                    pair[0],
+                    pair[1]
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn what_is_missing_is_said_without_hidden_commands() {
+        for typed in [&["leeway", "--json"][..], &["leeway", "--json", "jobs"]] {
+            let error = Cli::try_parse_from(typed).unwrap_err();
+            let text = without_names(&error.render().to_string());
+            assert!(!text.contains("agent") && !text.contains("[subcommands") && text.contains("Usage"), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_a_text_of_this_program_names_exists() {
+        fn texts(folder: &std::path::Path, found: &mut Vec<(std::path::PathBuf, String)>) {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                let name = entry.file_name();
+                if path.is_dir() && name != "target" {
+                    texts(&path, found);
+                } else if path.extension().is_some_and(|end| end == "rs" || end == "md" || end == "yaml") {
+                    found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+                }
+            }
+        }
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut found = Vec::new();
+        texts(&crates, &mut found);
+        let top = Cli::command();
+        let mut named = 0;
+        for (path, text) in &found {
+            // As people are told to type it: 'leeway jobs example', `leeway jobs queue`.
+            let quoted = text.split(['\'', '`']).filter_map(|piece| piece.strip_prefix("leeway "));
+            for typed in quoted.filter(|typed| !typed.contains('\n')) {
+                let mut words = typed.split([' ', '/']).filter(|word| !word.starts_with('-'));
+                let Some(first) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase())) else {
+                    continue;
+                };
+                let command = top.find_subcommand(first);
+                let command = command.unwrap_or_else(|| panic!("{}: there is no 'leeway {first}'", path.display()));
+                named += 1;
+                if let Some(second) = words.next().filter(|_| command.has_subcommands()) {
+                    let is_known =
+                        command.find_subcommand(second).is_some() || !second.chars().all(|c| c.is_ascii_lowercase());
+                    assert!(is_known, "{}: there is no 'leeway {first} {second}'", path.display());
+                }
+            }
+        }
+        assert!(named > 20, "only {named} were found");
     }
 
     #[test]

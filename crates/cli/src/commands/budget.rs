@@ -9,6 +9,11 @@ use crate::json;
 use crate::render;
 use crate::terminal::Terminal;
 
+const BUDGETS: &str = "Examples:
+  leeway budget set team --cap '100 USD'
+  leeway budget show team
+  leeway budget list
+  leeway budget ledger team";
 const SET: &str = "A cap below what is spent and held freezes the budget; raising it thaws it.
 
 Examples:
@@ -30,6 +35,7 @@ const PAGE: u32 = 1_000;
 
 /// Budgets, what they paid for, and the ledger
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = BUDGETS)]
 pub enum Command {
     /// Create a budget or change it
     #[command(after_help = SET)]

@@ -11,11 +11,15 @@ use crate::json;
 use crate::render;
 use crate::terminal::Terminal;
 
+const CLUSTERS: &str = "Examples:
+  leeway clusters list
+  leeway clusters add berlin.toml
+  leeway clusters drain berlin";
 const LIST: &str = "Examples:
   leeway clusters list";
-const ADD: &str =
-    "FILE is TOML with [[clusters]] exactly as in the server's configuration; 'checkpoints' must be stated.
-A cluster of that name is replaced.
+const ADD: &str = "\
+FILE is TOML with [[clusters]] exactly as in the server's configuration; 'checkpoints' must be stated. A cluster of that \
+name is replaced.
 
 Examples:
   leeway clusters add berlin.toml";
@@ -32,6 +36,7 @@ Examples:
 
 /// Where machines can be had
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = CLUSTERS)]
 pub enum Command {
     /// Show all clusters
     #[command(after_help = LIST, visible_alias = "ls")]

@@ -10,6 +10,9 @@ use crate::json;
 use crate::render;
 use crate::terminal::Terminal;
 
+const DATASETS: &str = "Examples:
+  leeway data register imagenet --size 150GB --at aws/us-east-1=s3://vision/imagenet
+  leeway data ls";
 const REGISTER: &str = "Jobs name it as dataset://NAME. A dataset of that name is replaced; no data is moved.
 
 Examples:
@@ -24,6 +27,7 @@ Examples:
 
 /// Datasets and the places that hold them
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = DATASETS)]
 pub enum Command {
     /// Declare a dataset, or replace its declaration
     #[command(after_help = REGISTER)]

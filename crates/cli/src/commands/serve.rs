@@ -10,13 +10,15 @@ use serde_json::json;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-const AFTER: &str = "Settings come from the file, then from the environment (LEEWAY_LEASE__TTL sets lease.ttl), then from these options.
+const AFTER: &str = "\
+Settings come from the file, then from the environment (LEEWAY_LEASE__TTL sets lease.ttl), then from these options.
+
 The server ends on SIGTERM or SIGINT; running jobs go on, and the next start takes them over.
 
 Examples:
   leeway serve --config leeway.toml
   leeway serve --config leeway.toml --check
-  leeway serve --config leeway.toml --listen 127.0.0.1:8080 --data-dir /var/lib/leeway --log-format json";
+  leeway serve --config leeway.toml --listen 127.0.0.1:8080 --log-format json";
 
 /// Run the server
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,10 @@ use crate::failure::{Exit, Failure};
 use crate::render;
 use crate::terminal::{Terminal, View};
 
+const STORES: &str = "Examples:
+  leeway store verify /var/lib/leeway
+  leeway store export /var/lib/leeway /backup/leeway-2026-03-14.export
+  leeway store import /backup/leeway-2026-03-14.export /var/lib/leeway-restored";
 const VERIFY: &str = "Changes nothing. Exits with 1 when something is wrong.
 
 Examples:
@@ -28,6 +32,7 @@ Examples:
 
 /// Verify, export, import or rebuild a data directory that no server uses
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = STORES)]
 pub enum Command {
     /// Read everything and say what is wrong
     #[command(after_help = VERIFY)]

@@ -9,6 +9,10 @@ use crate::json;
 use crate::render;
 use crate::terminal::Terminal;
 
+const WEBHOOKS: &str = "Examples:
+  leeway webhook add ops --url https://hooks.example.com/leeway
+  leeway webhook test ops
+  leeway webhook deliveries --failed";
 const ADD: &str = "The signing secret is shown once. Requests are signed after the Standard Webhooks specification.
 
 Examples:
@@ -31,6 +35,7 @@ const DELIVERIES: &str = "Examples:
 
 /// Who is told of events
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = WEBHOOKS)]
 pub enum Command {
     /// Add an endpoint and show its signing secret
     #[command(after_help = ADD)]
