@@ -5,12 +5,14 @@
 //! training ends with the same weights as one that was never interrupted.
 //!
 //! ```text
+//! markets  which market each cluster follows
 //! setup    settings of the server, the job, the receiver of webhooks
 //! follow   what happens while it runs
 //! report   what it came to, for people and for programs
 //! ```
 
 mod follow;
+mod markets;
 mod report;
 mod setup;
 
@@ -22,21 +24,25 @@ use leeway_proto::pb;
 
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
+use crate::render;
 use crate::terminal::Terminal;
 use crate::train;
 
 use report::Report;
 use setup::Stage;
 
-const AFTER: &str = "It needs nothing but this program, listens on loopback only, and removes its folder when it ends.
-While it runs, one second on the wall is about one minute of the market, so an hour of training takes half a minute.
+const AFTER: &str = "\
+It needs nothing but this program, listens on loopback only, and removes its folder when it ends. While it runs, one \
+second on the wall is about one minute of the market, so an hour of training takes half a minute.
 
-A recorded market is a file of the format spot-trace-v1 (see crates/market/README.md). The first --trace is followed by
-the first cluster, and so on; clusters without one keep their built-in market.
+With --trace the clusters follow recorded markets instead of the built-in story: files of the format spot-trace-v1 (see \
+crates/market/README.md) that sell the same machine. Where fewer than three are given, the others are zones of the same \
+family from the first file's folder, else other times of a recording; the output says which.
 
 Examples:
   leeway demo
   leeway --json demo
+  leeway demo --trace us-east-1c_v100_1.json
   leeway demo --trace us-east-1c_v100_1.json --trace us-west-2b_v100_1.json
   leeway demo --keep /tmp/leeway-demo";
 
@@ -44,7 +50,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// A recorded market for the next cluster; up to three times.
+    /// A recorded market for the next cluster; up to three times, and one is enough.
     #[arg(long, value_name = "FILE")]
     pub trace: Vec<PathBuf>,
     /// Keep the server's folder here, to look at its store and logs afterwards; it must be empty or absent.
@@ -103,6 +109,12 @@ async fn perform(stage: &Stage, terminal: &Terminal) -> Result<Report, Failure> 
         stage.settings.clusters.len(),
         stage.settings.clock_speed
     ));
+    if let Some(remark) = &stage.remark {
+        for market in &stage.markets {
+            terminal.remark(&format!("  {} follows {}", market.cluster, render::plain(&market.follows)));
+        }
+        terminal.remark(&format!("  {remark}"));
+    }
     stage.add_endpoint(&client, &receiver).await?;
     let job_id = stage.submit(&client).await?;
     // The same training without any interruption, meanwhile, for the proof at the end.
@@ -122,6 +134,7 @@ async fn perform(stage: &Stage, terminal: &Terminal) -> Result<Report, Failure> 
         digest,
         reference,
         on_demand: stage.on_demand,
+        markets: stage.markets.clone(),
         seconds: begun.elapsed().as_secs_f64(),
     })
 }

@@ -81,8 +81,8 @@ impl Story {
     fn new(terminal: &Terminal) -> Self {
         let bar = ProgressBar::new(0);
         bar.set_draw_target(if terminal.lively { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        let style = ProgressStyle::with_template("  {bar:36.green/black} step {pos}/{len}  {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        // Nothing to draw before the program has said how many steps there are.
+        bar.set_style(ProgressStyle::with_template("  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self { bar, seen: BTreeMap::new(), noticed: Vec::new(), ended: Vec::new(), alerts: 0, begun_ms: None }
     }
 
@@ -103,8 +103,12 @@ impl Story {
             self.line(None, &format!("webhook     budget {}", text.replace('"', "")));
         }
         self.alerts = events.len();
-        if let Some(progress) = &job.progress {
-            self.bar.set_length(progress.total_steps.unwrap_or_default());
+        if let Some((progress, steps)) = job.progress.as_ref().and_then(|one| Some((one, one.total_steps?))) {
+            if self.bar.length() == Some(0) {
+                let style = ProgressStyle::with_template("  {bar:36.green/black} step {pos}/{len}  {msg}");
+                self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            }
+            self.bar.set_length(steps);
             self.bar.set_position(progress.step);
             let spent = job.posted.as_ref().map_or(0, |bill| bill.total_micros);
             let place = runs.last().map(|run| jobs::place(run.offer.as_ref())).unwrap_or_default();
@@ -163,7 +167,11 @@ impl Story {
     }
 }
 
-/// The expected bills that were compared: spot places by their cluster, others with their capacity.
+/// Columns of the longest line that tells of a decision, with its indentation.
+const STORY_WIDTH: usize = 98;
+
+/// The expected bills that were compared, as many as one line holds: spot places by their cluster, others with their
+/// capacity.
 fn considered(decision: &pb::Decision) -> String {
     let one = |candidate: &pb::Candidate| {
         let total = candidate.bill.as_ref().map_or(0, |bill| bill.total_micros);
@@ -171,6 +179,32 @@ fn considered(decision: &pb::Decision) -> String {
         let capacity = if offer.capacity() == pb::CapacityType::Spot { "" } else { " on demand" };
         format!("{}{capacity} {}", offer.cluster, amounts::money(total, &candidate.currency))
     };
-    let places = decision.chosen.iter().chain(&decision.others).map(one);
-    format!("expected bill: {}", places.collect::<Vec<_>>().join(" < "))
+    let mut text = "expected bill: ".to_owned();
+    for (index, place) in decision.chosen.iter().chain(&decision.others).map(one).enumerate() {
+        let joined = if index == 0 { place } else { format!(" < {place}") };
+        // Nine columns of time and eleven of indentation stand before it, and there may be an ellipsis behind it.
+        if index > 0 && text.chars().count() + joined.chars().count() + 24 > STORY_WIDTH {
+            return text + " < …";
+        }
+        text += &joined;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::samples;
+
+    #[test]
+    fn a_decision_is_told_in_one_line() {
+        let mut decision = samples::decision();
+        assert_eq!(
+            considered(&decision),
+            "expected bill: aws-us-east-1 $2.22 < gcp-us-central1 $2.81 < …",
+            "the third does not fit"
+        );
+        decision.others.truncate(1);
+        assert_eq!(considered(&decision), "expected bill: aws-us-east-1 $2.22 < gcp-us-central1 $2.81");
+    }
 }

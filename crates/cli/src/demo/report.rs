@@ -5,6 +5,7 @@ use leeway_proto::pb;
 use leeway_webhook::receiver::Event;
 use serde_json::{Value, json};
 
+use super::markets::Market;
 use crate::render::{amounts, budgets, decisions, jobs};
 use crate::terminal::View;
 
@@ -27,6 +28,7 @@ pub struct Report {
     /// Digest of the weights of an uninterrupted training.
     pub reference: String,
     pub on_demand: Rate,
+    pub markets: Vec<Market>,
     pub seconds: f64,
 }
 
@@ -80,6 +82,7 @@ impl Report {
                 "cost_micros": run.posted.as_ref().map_or(0, |bill| bill.total_micros),
             })
         });
+        let markets = self.markets.iter().map(|market| json!({ "cluster": market.cluster, "follows": market.follows }));
         let bill = self.job.posted.iter().flat_map(|bill| &bill.lines);
         let bill = bill.map(|line| {
             (line.term().as_str_name().trim_start_matches("TERM_").to_lowercase(), json!(line.amount_micros))
@@ -91,6 +94,7 @@ impl Report {
             .map(|event| json!({ "id": event.id, "type": event.kind, "subject": event.subject }));
         json!({
             "job_id": self.job.job_id,
+            "markets": markets.collect::<Vec<_>>(),
             "job_state": jobs::state_word(self.job.state()),
             "runs": runs.collect::<Vec<_>>(),
             "currency": self.job.currency,
@@ -121,9 +125,11 @@ impl Report {
         let mut section = |title: &str, body: String| out += &format!("\n{title}\n{body}\n");
         section("Runs", jobs::runs_table(&self.runs, view));
         let terms = self.job.posted.iter().flat_map(|bill| decisions::terms(bill, currency));
-        let lines = terms.map(|(term, amount)| format!("  {term:<18}{amount:>12}"));
+        let lines = terms.map(|(term, amount)| format!("{term:<18}{amount:>12}"));
         let mut bill: Vec<String> = lines.collect();
-        bill.push(format!("  {:<18}{:>12}   {saved:.0} % saved", "on demand", amounts::money(on_demand, currency)));
+        let instead = amounts::money(on_demand, currency);
+        let (percent, word) = if saved < 0.0 { (-saved, "more spent") } else { (saved, "saved") };
+        bill.push(format!("{:<18}{instead:>12}   {percent:.0} % {word}", "on demand instead"));
         section("Bill", bill.join("\n"));
         section("Budget", budgets::one(&self.budget, view));
         let mut kinds: Vec<(&str, usize)> = Vec::new();
@@ -133,18 +139,18 @@ impl Report {
                 None => kinds.push((&event.kind, 1)),
             }
         }
-        let mut lines: Vec<String> = kinds.iter().map(|(kind, count)| format!("  {count} x {kind}")).collect();
-        lines.push(format!("  {} received, {} with a valid signature", self.webhooks.received, self.webhooks.verified));
+        let mut lines: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect();
+        lines.push(format!("{} received, {} with a valid signature", self.webhooks.received, self.webhooks.verified));
         section("Webhooks", lines.join("\n"));
         let short = |digest: &str| digest.chars().take(16).collect::<String>();
         let proof = if self.digest_matches() {
             format!(
-                "  the final weights are those of a training that was never interrupted: sha256 {}…",
+                "the final weights are those of a training that was never interrupted: sha256 {}…",
                 short(&self.reference)
             )
         } else {
             let digest = self.digest.as_deref().map_or("none".to_owned(), short);
-            format!("  THE WEIGHTS DIFFER: {digest} here, {} uninterrupted", short(&self.reference))
+            format!("THE WEIGHTS DIFFER: {digest} here, {} uninterrupted", short(&self.reference))
         };
         section("Proof", proof);
         out += &format!("\nDone in {:.0} s.\n", self.seconds);

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use leeway_jobfile::Context;
-use leeway_market::trace::SpotTrace;
-use leeway_model::cluster::Region;
 use leeway_model::resources::Accelerators;
 use leeway_model::{Currency, Micros, Millis, Rate};
 use leeway_proto::pb;
@@ -15,6 +13,7 @@ use leeway_webhook::receiver::{Options, Receiver};
 use leeway_webhook::sign::Secret;
 
 use super::Args;
+use super::markets::{self, CLUSTERS, Market};
 use crate::client::Client;
 use crate::commands::random_id;
 use crate::failure::Failure;
@@ -29,12 +28,6 @@ const PACE_MS: u64 = 14;
 /// How many seconds of the market pass in a real one.
 const SPEED: u32 = 75;
 
-/// Cluster names with the built-in market that each follows.
-const CLUSTERS: [(&str, &str); 3] = [
-    ("aws-us-east-1", "aws-us-east-1.json"),
-    ("aws-us-west-2", "aws-us-west-2.json"),
-    ("gcp-us-central1", "gcp-us-central1.json"),
-];
 const BUDGET: &str = "research";
 const ENDPOINT: &str = "demo";
 
@@ -43,26 +36,35 @@ const ENDPOINT: &str = "demo";
 pub struct Stage {
     pub settings: Settings,
     pub on_demand: Rate,
-    accelerators: Accelerators,
+    pub markets: Vec<Market>,
+    /// What a person should know about recordings that are followed.
+    pub remark: Option<String>,
+    accelerators: Option<Accelerators>,
     /// Removed when it is dropped, unless the folder is to be kept.
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Stage {
     pub fn prepare(args: &Args) -> Result<Self, Failure> {
-        if args.trace.len() > CLUSTERS.len() {
-            let message = format!("{} traces are given; there are {} clusters", args.trace.len(), CLUSTERS.len());
+        if args.trace.len() > CLUSTERS {
+            let message = format!("{} traces are given; there are {CLUSTERS} clusters", args.trace.len());
             return Err(Failure::usage(message));
         }
         let (folder, path) = folder(args.keep.as_deref())?;
-        let markets = markets(&args.trace)?;
+        let (markets, remark) = if args.trace.is_empty() {
+            (markets::builtin()?, None)
+        } else {
+            let (markets, told) = markets::recorded(&args.trace, &path.join("markets"))?;
+            (markets, Some(told))
+        };
         let on_demand = markets.iter().map(|market| market.on_demand).min().unwrap_or_default();
         // The shipped story ends a little above half of its budget, so that people see a threshold being crossed.
         let hours_of_budget = if args.trace.is_empty() { Millis::from_secs(1_764) } else { Millis::from_hours(4) };
         let cap = on_demand.cost(hours_of_budget);
         let settings =
             Settings::from_toml(&configuration(&path, &markets, cap)).context("the demonstration's settings")?;
-        Ok(Self { settings, on_demand, accelerators: markets[0].accelerators.clone(), _folder: folder })
+        let accelerators = markets.first().and_then(|market| market.accelerators.clone());
+        Ok(Self { settings, on_demand, markets, remark, accelerators, _folder: folder })
     }
 
     /// A receiver on loopback that checks every signature.
@@ -100,7 +102,7 @@ impl Stage {
             .map_err(|errors| anyhow::anyhow!("the demonstration's job: {errors}"))?;
         let mut spec = jobs[0].spec.clone();
         for request in &mut spec.resources {
-            request.accelerators = Some(self.accelerators.clone());
+            request.accelerators = self.accelerators.clone();
         }
         let spec = pb::JobSpec::from_model(&spec, Currency::USD);
         let request = pb::SubmitJobRequest { client_request_id: random_id()?, spec: Some(spec), ..Default::default() };
@@ -126,58 +128,6 @@ fn folder(keep: Option<&Path>) -> Result<(Option<tempfile::TempDir>, PathBuf), F
         return Err(Failure::usage(format!("--keep '{}' is not empty; name a new folder", path.display())));
     }
     Ok((None, path.canonicalize().map_err(|error| Failure::file(path, &error))?))
-}
-
-/// A market as a cluster of the demonstration follows it.
-#[derive(Clone, Debug)]
-struct Market {
-    trace: String,
-    region: Region,
-    accelerators: Accelerators,
-    on_demand: Rate,
-    spot: Rate,
-}
-
-fn markets(recorded: &[PathBuf]) -> anyhow::Result<Vec<Market>> {
-    let mut markets = Vec::with_capacity(CLUSTERS.len());
-    for (position, (_, builtin)) in CLUSTERS.iter().enumerate() {
-        let (name, trace) = match recorded.get(position) {
-            Some(path) => {
-                let bytes = std::fs::read(path).with_context(|| format!("cannot read '{}'", path.display()))?;
-                let path = path.canonicalize()?.display().to_string();
-                let trace = leeway_market::trace::parse(&path, &bytes)?;
-                (path, trace)
-            }
-            None => {
-                let file = leeway_market::demo::FILES.iter().find(|(name, _)| name == builtin);
-                let (name, json) = file.with_context(|| format!("no market '{builtin}' is built in"))?;
-                (format!("builtin:{name}"), leeway_market::trace::parse(name, json.as_bytes())?)
-            }
-        };
-        markets.push(market(name, &trace)?);
-    }
-    // The job asks for one kind of machine, so every market must sell it.
-    let wanted = markets[0].accelerators.clone();
-    if recorded.is_empty() {
-        return Ok(markets);
-    }
-    if let Some(other) = markets.iter().take(recorded.len()).find(|market| market.accelerators != wanted) {
-        bail!("the traces sell {wanted} and {}; give traces of one accelerator", other.accelerators);
-    }
-    // A built-in market beside recorded ones of another machine would only stand in the way.
-    markets.retain(|market| market.accelerators == wanted);
-    Ok(markets)
-}
-
-fn market(trace: String, recorded: &SpotTrace) -> anyhow::Result<Market> {
-    let accelerators = recorded.accelerators.clone().with_context(|| format!("'{trace}' sells no accelerator"))?;
-    Ok(Market {
-        region: recorded.region.clone(),
-        accelerators,
-        on_demand: recorded.on_demand,
-        spot: recorded.spot,
-        trace,
-    })
 }
 
 /// The server's settings, as a file would state them.
@@ -224,7 +174,11 @@ cap = "{cap} USD"
 speed = {SPEED}
 "#
     );
-    for ((name, _), market) in CLUSTERS.iter().zip(markets) {
+    for market in markets {
+        let accelerator = market
+            .accelerators
+            .as_ref()
+            .map_or_else(String::new, |gpus| format!("accelerator = {:?}\naccelerators = {}", gpus.model, gpus.count));
         text += &format!(
             r#"
 [[clusters]]
@@ -234,25 +188,24 @@ region = "{region}"
 
 [[clusters.machines]]
 name = "gpu"
-instance_type = "p3.2xlarge"
+instance_type = {instance_type:?}
 cpus = 8
 memory = "61GiB"
-accelerator = "{accelerator}"
-accelerators = {accelerators}
+{accelerator}
 disk = "100GB"
 count = 8
 on_demand = "{on_demand} USD"
 spot = "{spot} USD"
 
 [clusters.market]
-trace = "{trace}"
+trace = {trace:?}
 shape = "gpu"
 notice = "0s"
 end = "wrap"
 "#,
+            name = market.cluster,
             region = market.region,
-            accelerator = market.accelerators.model,
-            accelerators = market.accelerators.count,
+            instance_type = market.instance_type,
             on_demand = market.on_demand,
             spot = market.spot,
             trace = market.trace,
