@@ -10,6 +10,7 @@
 //! the store again. Recovery copies rows and never decides again.
 
 mod codec;
+pub mod history;
 
 use leeway_core::event::Event;
 use leeway_core::state::rows::RowError;
