@@ -162,7 +162,8 @@ pub fn script(field: &str, text: String) -> Result<Box<str>, Invalid> {
 }
 
 /// A URL with a scheme. Whether anything can read it is the business of whoever does.
-pub fn url(field: &str, text: String) -> Result<Box<str>, Invalid> {
+/// `example` is one that would do there.
+pub fn url(field: &str, text: String, example: &str) -> Result<Box<str>, Invalid> {
     let text = word(field, text, URL_MAX)?;
     let scheme_ok = text.split_once("://").is_some_and(|(scheme, rest)| {
         !rest.is_empty()
@@ -172,10 +173,7 @@ pub fn url(field: &str, text: String) -> Result<Box<str>, Invalid> {
     if scheme_ok {
         return Ok(text);
     }
-    Err(Invalid::new(
-        field,
-        format!("'{}' is not a URL; write it with its scheme, such as s3://bucket/path", escape(&text)),
-    ))
+    Err(Invalid::new(field, format!("'{}' is not a URL; write it with its scheme, such as {example}", escape(&text))))
 }
 
 /// A path that cannot lead out of where it begins.

@@ -41,7 +41,7 @@ impl pb::ClusterSpec {
             region: check::region("region", &self.region)?,
             zone: self.zone.map(|zone| check::word("zone", zone, WORD_MAX)).transpose()?,
             machines,
-            checkpoints: check::url("checkpoints_url", self.checkpoints_url)?,
+            checkpoints: check::url("checkpoints_url", self.checkpoints_url, "file:///var/lib/leeway/checkpoints")?,
             labels: self.labels,
         })
     }

@@ -24,7 +24,10 @@ impl TryFrom<pb::Dataset> for Dataset {
 
     fn try_from(wire: pb::Dataset) -> Result<Self, Invalid> {
         let replicas = check::list("replicas", wire.replicas, 1..=REPLICAS_MAX, |replica| {
-            Ok(Replica { region: check::region("region", &replica.region)?, url: check::url("url", replica.url)? })
+            Ok(Replica {
+                region: check::region("region", &replica.region)?,
+                url: check::url("url", replica.url, "s3://bucket/path")?,
+            })
         })?;
         let mut regions = BTreeSet::new();
         if let Some(index) = replicas.iter().position(|replica| !regions.insert(&replica.region)) {

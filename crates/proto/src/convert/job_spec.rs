@@ -168,7 +168,7 @@ macro_rules! data_places {
 
             fn try_from(wire: pb::$name) -> Result<Self, Invalid> {
                 Ok(Self {
-                    url: check::url("url", wire.url)?,
+                    url: check::url("url", wire.url, "s3://bucket/path")?,
                     region: wire.region.map(|region| check::region("region", &region)).transpose()?,
                     size: wire.size_bytes.map(Bytes::new),
                 })

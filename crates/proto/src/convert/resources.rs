@@ -240,7 +240,7 @@ impl TryFrom<pb::CheckpointRef> for CheckpointRef {
             manifests: check::list("manifests", wire.manifests, 1..=NODES_MAX as usize, |bytes| {
                 check::digest("", &bytes)
             })?,
-            base: check::url("base_url", wire.base_url)?,
+            base: check::url("base_url", wire.base_url, "file:///var/lib/leeway/checkpoints")?,
             region: check::region("region", &wire.region)?,
         })
     }

@@ -37,7 +37,7 @@ impl TryFrom<pb::AddEndpointRequest> for NewEndpoint {
 
     fn try_from(wire: pb::AddEndpointRequest) -> Result<Self, Invalid> {
         let name = check::name("name", &wire.name)?;
-        let url = check::url("url", wire.url)?;
+        let url = check::url("url", wire.url, "https://example.com/hook")?;
         if !(url.starts_with("https://") || url.starts_with("http://")) {
             return Err(Invalid::new("url", "must begin with https:// or http://"));
         }
