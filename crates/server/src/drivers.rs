@@ -21,6 +21,15 @@ impl TakesBack for LocalDriver {
     }
 }
 
+/// Names of the drivers of this build.
+pub fn names() -> Vec<Name> {
+    vec![local_name()]
+}
+
+fn local_name() -> Name {
+    "local".parse().expect("'local' is a name")
+}
+
 /// Drivers by the name that clusters use.
 #[derive(Clone, Debug, Default)]
 pub struct Drivers {
@@ -34,7 +43,7 @@ pub struct Drivers {
 impl Drivers {
     /// The drivers of this build: the one on this host.
     pub fn local(driver: LocalDriver) -> Self {
-        let name: Name = "local".parse().expect("'local' is a name");
+        let name = local_name();
         Self {
             by_name: BTreeMap::from([(name.clone(), Arc::new(driver.clone()) as Arc<dyn ClusterDriver>)]),
             taking: BTreeMap::from([(name, Arc::new(driver.clone()) as Arc<dyn TakesBack>)]),

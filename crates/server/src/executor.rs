@@ -121,7 +121,15 @@ impl Executor {
         order: &LaunchOrder,
     ) -> Result<(Launch, Arc<dyn leeway_drivers::ClusterDriver>), LaunchError> {
         let offer = order.offer.clone();
+        let run = order.run;
+        let metrics = self.shared.metrics.clone();
         let look = move |view: &mut crate::driver_loop::View<'_>| -> Option<(ClusterSpec, MachineShape)> {
+            // A job's later runs wait for other things than a decision.
+            if let Some((job, run)) =
+                view.scheduler.job(run.job).zip(view.scheduler.run(run).filter(|_| run.epoch == 1))
+            {
+                metrics.placement_seconds.observe(run.placed.since(job.submitted).as_millis() as f64 / 1_000.0);
+            }
             let cluster = view.scheduler.tables().clusters.get(&offer.cluster)?.spec.clone();
             let slot = view.scheduler.fleet().find(&offer).map(|id| view.scheduler.fleet().slot(id));
             let shape = slot.map(|slot| slot.shape.clone())?;

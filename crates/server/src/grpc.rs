@@ -57,6 +57,8 @@ pub struct Parts {
     /// Fires when streams must end.
     pub stopping: CancellationToken,
     pub address: SocketAddr,
+    /// The store was restored and nobody confirmed it: what it does not know is reported and not removed (S-14).
+    pub report_only: bool,
 }
 
 impl Shared {

@@ -24,6 +24,9 @@ pub async fn run(shared: Shared, local: Option<LocalDriver>) {
             () = tokio::time::sleep(EVERY) => {}
             () = shared.stopping.cancelled() => return,
         }
+        if shared.report_only {
+            continue;
+        }
         if let Err(failure) = tidy(&shared).await {
             tracing::debug!(%failure, "tidying was left out");
         }

@@ -15,10 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leeway_core::{Event, Reply};
 use leeway_drivers::LocalDriver;
 use leeway_engine::Engine;
-use leeway_model::{InstallationId, Name, Timestamp};
+use leeway_model::InstallationId;
 use leeway_store::{DiskStore, Identity, Options};
 use leeway_webhook::Deliverer;
 use tokio::net::TcpListener;
@@ -26,11 +25,14 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+mod check;
 pub mod clock;
+mod declare;
 pub mod driver_loop;
 pub mod drivers;
 mod executor;
 pub mod grpc;
+mod health;
 mod in_flight;
 mod janitor;
 pub mod ledger;
@@ -38,13 +40,14 @@ pub mod logs;
 mod market;
 pub mod metrics;
 pub mod observability;
+mod restored;
 pub mod secrets;
 pub mod settings;
 mod signals;
 pub mod uploads;
 
 pub use drivers::Drivers;
-pub use settings::{Settings, SettingsError, Sources};
+pub use settings::{Problems, Settings, SettingsError, Sources};
 
 use clock::Clock;
 use driver_loop::{Bounds, Effects, Handle};
@@ -52,7 +55,6 @@ use executor::Executor;
 use grpc::{Parts, Shared};
 use in_flight::InFlight;
 use logs::Logs;
-use market::Catalogs;
 use metrics::Metrics;
 use secrets::Keys;
 use signals::Signals;
@@ -68,8 +70,6 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Calls under way get this long to end when the server stops; with the rest it makes the 10 s of O-01.
 const DRAIN: Duration = Duration::from_secs(6);
 const CLOSE: Duration = Duration::from_secs(3);
-/// Who declared what stands in the configuration.
-const BY: &str = "configuration";
 
 /// How a server differs from what its settings say; for tests and for programs that bring their own drivers.
 #[derive(Debug, Default)]
@@ -122,6 +122,18 @@ pub async fn start(settings: Settings) -> anyhow::Result<Server> {
 
 /// Starts a server with parts of the caller's own.
 pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::Result<Server> {
+    let names = parameters.drivers.as_ref().map_or_else(drivers::names, |own| own.by_name.keys().cloned().collect());
+    let declared = {
+        let settings = settings.clone();
+        tokio::task::spawn_blocking(move || check::clusters(&settings, &names)).await??
+    };
+    for remark in check::remarks(&settings) {
+        tracing::warn!("{remark}");
+    }
+    // Ports before anything is made: a start that fails here leaves nothing behind, and disturbs no other server.
+    let grpc_listener = listen("listen", settings.listen).await?;
+    let metrics_listener = listen("metrics_listen", settings.metrics_listen).await?;
+    let (grpc_addr, metrics_addr) = (grpc_listener.local_addr()?, metrics_listener.local_addr()?);
     // Output, uploads and journal are nobody else's business.
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -135,10 +147,12 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         let (data, settings) = (data.clone(), settings.clone());
         tokio::task::spawn_blocking(move || open_store(&data, &settings, options)).await??
     };
+    let incarnation = store.identity().incarnation.clone();
     let fresh = leeway_store::Store::head(&store).index == 0;
     let keys = Arc::new(Keys::open(&data.join(KEY_FILE), installation.clone(), fresh)?);
     let config = settings.core();
     keep_currency(&data.join(CURRENCY_FILE), config.currency)?;
+    let report_only = restored::watch(&data, &incarnation, fresh, settings.confirm_restore.as_deref())?;
     let (engine, unfinished) =
         Engine::open(store, config.clone(), leeway_policies::all(), clock::wall()).context("opening the store")?;
     let clock = Clock::starting(engine.now(), settings.clock_speed);
@@ -158,10 +172,6 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         Effects { actions, changes, signals: signals.clone(), in_flight: in_flight.clone(), metrics: metrics.clone() };
     let bounds = Bounds { queue: settings.limits.queue, group: settings.limits.group };
 
-    // Ports first: a port that is taken must not leave a scheduler behind.
-    let grpc_listener = listen("listen", settings.listen).await?;
-    let metrics_listener = listen("metrics_listen", settings.metrics_listen).await?;
-    let (grpc_addr, metrics_addr) = (grpc_listener.local_addr()?, metrics_listener.local_addr()?);
     let drivers = match parameters.drivers {
         Some(drivers) => drivers,
         None => local_drivers(&data, &settings)?,
@@ -189,6 +199,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         drivers: drivers.by_name.clone(),
         stopping: stopping.clone(),
         address: grpc_addr,
+        report_only,
     });
     let mut server = Server {
         grpc_addr,
@@ -196,17 +207,18 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         handle: handle.clone(),
         metrics: metrics.clone(),
         stopping: stopping.clone(),
-        failure: running.failure,
+        failure: running.failure.clone(),
         tasks: Vec::new(),
         grpc: tokio::spawn(grpc::serve::serve(shared.clone(), grpc_listener)),
         scheduler: running.thread,
     };
-    if let Err(error) = declare(&shared, &drivers, &settings, &mut server.tasks, &data).await {
+    let declaring = declare::Declaring { shared: &shared, drivers: &drivers, data: &data, incarnation };
+    if let Err(error) = declaring.all(&settings.budgets, declared, &mut server.tasks).await {
         // What was opened is closed in order, and the first error is the one to show.
         let _ = server.shutdown().await;
         return Err(error);
     }
-    let router = metrics::router(handle, metrics);
+    let router = health::router(handle, metrics, running.failure, data.join(STORE));
     let stop_metrics = stopping.clone();
     server.tasks.push(tokio::spawn(async move {
         let serving = axum::serve(metrics_listener, router).with_graceful_shutdown(stop_metrics.cancelled_owned());
@@ -345,81 +357,6 @@ fn local_drivers(data: &Path, settings: &Settings) -> anyhow::Result<Drivers> {
     };
     let root = std::path::absolute(data.join("local"))?;
     Ok(Drivers::local(LocalDriver::new(root, program).context("preparing the local driver")?))
-}
-
-/// Brings the scheduler up to date with what the configuration declares, and starts to follow markets.
-async fn declare(
-    shared: &Shared,
-    drivers: &Drivers,
-    settings: &Settings,
-    tasks: &mut Vec<JoinHandle<()>>,
-    data: &Path,
-) -> anyhow::Result<()> {
-    let by: Name = BY.parse()?;
-    for spec in in_order(&settings.budgets)? {
-        let name = spec.name.clone();
-        let same = spec.clone();
-        let known = shared.handle.read(move |view| {
-            view.scheduler.tables().budgets.get(&same.name).is_some_and(|budget| budget.spec == same)
-        });
-        if !known.await? {
-            accept(shared, Event::BudgetSet { spec, by: by.clone() }, &format!("budget '{name}'")).await?;
-        }
-    }
-    let catalogs = {
-        let settings = settings.clone();
-        tokio::task::spawn_blocking(move || Catalogs::open(&settings)).await??
-    };
-    for cluster in &settings.clusters {
-        let spec = catalogs.complete(&cluster.spec, settings);
-        let name = spec.name.clone();
-        if spec.machines.is_empty() {
-            bail!("cluster '{name}' has no machines: it lists none, and no price list has any for {}", spec.region);
-        }
-        if !drivers.by_name.contains_key(&spec.driver) {
-            let known: Vec<&str> = drivers.by_name.keys().map(Name::as_str).collect();
-            bail!("cluster '{name}': driver '{}' is not in this build; use one of {}", spec.driver, known.join(", "));
-        }
-        leeway_data::open_store(&spec.checkpoints).with_context(|| format!("cluster '{name}': checkpoints"))?;
-        let prices = catalogs.prices(&spec);
-        accept(shared, Event::ClusterRegistered { spec }, &format!("cluster '{name}'")).await?;
-        if !prices.is_empty() {
-            shared.handle.bring(Event::PricesObserved { prices }).await?;
-        }
-        if let Some(local) = &drivers.local {
-            // Agents of an earlier server look here when they cannot reach it.
-            local.readdress(&name, &format!("http://{}", shared.address)).await?;
-        }
-        if let Some(settings) = &cluster.market {
-            let market = market::open(&name, settings)?;
-            let now: Timestamp = shared.clock.now();
-            let begun = market::begun(&data.join("markets"), &name, now)?;
-            tasks.push(tokio::spawn(market::follow(shared.clone(), drivers.clone(), market, begun)));
-        }
-    }
-    Ok(())
-}
-
-/// Parents before their children, since the scheduler knows no others.
-fn in_order(budgets: &[leeway_model::budget::BudgetSpec]) -> anyhow::Result<Vec<leeway_model::budget::BudgetSpec>> {
-    let mut rest: Vec<_> = budgets.to_vec();
-    let mut ordered: Vec<leeway_model::budget::BudgetSpec> = Vec::new();
-    while !rest.is_empty() {
-        let waits = |parent: &Name, rest: &[leeway_model::budget::BudgetSpec]| rest.iter().any(|b| b.name == *parent);
-        let next = rest.iter().position(|budget| budget.parent.as_ref().is_none_or(|parent| !waits(parent, &rest)));
-        match next {
-            Some(place) => ordered.push(rest.remove(place)),
-            None => bail!("budgets: '{}' is its own ancestor", rest[0].name),
-        }
-    }
-    Ok(ordered)
-}
-
-async fn accept(shared: &Shared, event: Event, what: &str) -> anyhow::Result<()> {
-    match shared.handle.bring(event).await? {
-        Reply::Refused(refusal) => bail!("{what} of the configuration is refused: {}", refusal.message),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

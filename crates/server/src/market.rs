@@ -21,7 +21,7 @@ use crate::clock::wall;
 use crate::driver_loop::View;
 use crate::drivers::Drivers;
 use crate::grpc::Shared;
-use crate::settings::{CatalogSettings, MarketSettings, Settings};
+use crate::settings::{CatalogSettings, MarketSettings, Problems, Settings, SettingsError};
 
 /// Between a notice and its loss, new runs are looked for this often: who launches there meanwhile is told, too.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -40,21 +40,17 @@ pub fn open(cluster: &Name, settings: &MarketSettings) -> anyhow::Result<Market>
             let found = demo::FILES.iter().find(|(known, _)| *known == name);
             let names: Vec<&str> = demo::FILES.iter().map(|(name, _)| *name).collect();
             let (name, json) = found.with_context(|| {
-                format!(
-                    "clusters: market of '{cluster}': no trace '{name}' is built in; there are {}",
-                    names.join(", ")
-                )
+                format!("no trace '{name}' is built in; use one of builtin:{}", names.join(", builtin:"))
             })?;
             trace::parse(name, json.as_bytes())?
         }
         None => {
             let path = &settings.trace;
-            let len =
-                std::fs::metadata(path).with_context(|| format!("clusters: market of '{cluster}': {path}"))?.len();
+            let len = std::fs::metadata(path).with_context(|| format!("'{path}' cannot be read"))?.len();
             if len > trace::FILE_MAX as u64 {
                 bail!("{path} has {len} bytes; a trace has at most {}", trace::FILE_MAX);
             }
-            let bytes = std::fs::read(path).with_context(|| format!("clusters: market of '{cluster}': {path}"))?;
+            let bytes = std::fs::read(path).with_context(|| format!("'{path}' cannot be read"))?;
             trace::parse(path, &bytes)?
         }
     };
@@ -212,7 +208,7 @@ impl Follower {
     async fn victims(&self, alive: u32) -> Vec<(RunId, bool)> {
         let offer = self.offer.clone();
         let standing = move |view: &mut View<'_>| {
-            let runs = view.scheduler.tables().runs.values();
+            let runs = view.scheduler.runs_on(&offer.cluster).into_iter().filter_map(|id| view.scheduler.run(id));
             let there = runs.filter(|run| run.offer == offer && run.launched.is_some() && !run.state.is_over());
             there.map(|run| (run.id, run.nodes, run.notice.is_some(), run.placed)).collect::<Vec<_>>()
         };
@@ -241,13 +237,16 @@ pub struct Catalogs {
 }
 
 impl Catalogs {
-    /// Reads every list. What is set aside in one is counted and said.
-    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+    /// Reads every list that can be read. What is set aside in one is counted and said.
+    pub fn open(settings: &Settings, problems: &mut Problems) -> Self {
         let mut rows = Vec::new();
         for list in &settings.catalogs {
-            rows.extend(read(list, settings)?);
+            let found = read(list, settings).map_err(|error| {
+                SettingsError::new(format!("{}.file", list.key), format!("{error:#}; check the path"))
+            });
+            rows.extend(problems.or_default(found));
         }
-        Ok(Self { rows })
+        Self { rows }
     }
 
     /// Machines of a cluster that lists none itself.
@@ -292,13 +291,12 @@ impl Catalogs {
 
 fn read(list: &CatalogSettings, settings: &Settings) -> anyhow::Result<Vec<catalog::CatalogRow>> {
     let path = list.file.display();
-    let file = std::fs::File::open(&list.file).with_context(|| format!("catalogs: {path}"))?;
+    let file = std::fs::File::open(&list.file).with_context(|| format!("'{path}'"))?;
     let modified = file.metadata()?.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let modified = modified.map(|since| Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)));
     let as_of = list.as_of.or(modified).unwrap_or_else(wall);
     let options = catalog::Options { provider: list.provider.clone(), as_of, currencies: vec![settings.currency] };
-    let mut read =
-        catalog::read(std::io::BufReader::new(file), &options).with_context(|| format!("catalogs: {path}"))?;
+    let mut read = catalog::read(std::io::BufReader::new(file), &options).with_context(|| format!("'{path}'"))?;
     for (rule, count) in &read.counts {
         tracing::warn!(%path, ?rule, count, "values of a price list are set aside");
     }

@@ -7,11 +7,14 @@ use std::io::{self, Write};
 
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
+use crate::clock::wall;
 use crate::settings::{Log, LogFormat};
 
 /// Sends the log to standard error. A second call in one process changes nothing: the first one's choice stands.
@@ -28,8 +31,22 @@ where
     let filter: Targets = log.level.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
     match log.format {
         // Colours would be escaped like everything else that a terminal obeys.
-        LogFormat::Text => fmt::layer().with_ansi(false).with_writer(Escaping(writer)).with_filter(filter).boxed(),
-        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(writer).with_filter(filter).boxed(),
+        LogFormat::Text => {
+            fmt::layer().with_ansi(false).with_timer(Utc).with_writer(Escaping(writer)).with_filter(filter).boxed()
+        }
+        LogFormat::Json => {
+            fmt::layer().json().flatten_event(true).with_timer(Utc).with_writer(writer).with_filter(filter).boxed()
+        }
+    }
+}
+
+/// Instants in UTC as RFC 3339 with milliseconds, of one width, so that lines of several hosts sort together.
+struct Utc;
+
+impl FormatTime for Utc {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let now = jiff::Timestamp::from_millisecond(wall().as_millis()).map_err(|_| std::fmt::Error)?;
+        write!(writer, "{now:.3}")
     }
 }
 
@@ -120,5 +137,17 @@ mod tests {
         assert!(!shown.contains('\u{1b}') && !shown.contains('\r'), "{shown:?}");
         let object: serde_json::Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(object["job"], text);
+    }
+
+    #[test]
+    fn instants_are_utc_with_milliseconds_and_of_one_width() {
+        let text = logged(LogFormat::Text, "x");
+        let json: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json, "x")).unwrap();
+        for stamp in [text.split_whitespace().next().unwrap(), json["timestamp"].as_str().unwrap()] {
+            assert_eq!(stamp.len(), "2026-03-14T15:09:26.535Z".len(), "{stamp}");
+            assert!(stamp.ends_with('Z') && stamp.as_bytes()[19] == b'.', "{stamp}");
+            let read: leeway_model::Timestamp = stamp.parse().unwrap();
+            assert!(wall().since(read) < leeway_model::Millis::from_mins(1), "{stamp}");
+        }
     }
 }

@@ -20,8 +20,9 @@ mod error;
 mod raw;
 mod read;
 mod schema;
+mod tree;
 
-pub use error::SettingsError;
+pub use error::{Problems, SettingsError};
 pub use schema::{nearest, scalar_keys};
 
 /// A whole configuration with every key explained; also the text of `deploy/`'s example.
@@ -71,6 +72,8 @@ pub struct Settings {
     pub egress: EgressTable,
     /// So many seconds of the scheduler pass in a real one.
     pub clock_speed: u32,
+    /// Incarnation of a restored store that an operator has looked at.
+    pub confirm_restore: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -108,6 +111,8 @@ pub struct Webhooks {
 
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
+    /// Where it stands in the configuration, such as `clusters[0]`.
+    pub key: String,
     pub spec: ClusterSpec,
     pub market: Option<MarketSettings>,
 }
@@ -127,6 +132,8 @@ pub struct MarketSettings {
 /// A price list to read at start.
 #[derive(Clone, Debug)]
 pub struct CatalogSettings {
+    /// Where it stands in the configuration, such as `catalogs[0]`.
+    pub key: String,
     pub file: PathBuf,
     /// For layouts that name no provider.
     pub provider: Option<String>,
@@ -137,40 +144,46 @@ pub struct CatalogSettings {
 }
 
 impl Settings {
-    /// Reads all sources, the later ones winning, and checks the whole.
-    pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
+    /// Reads all sources, the later ones winning, and looks for everything for which this program would refuse to start,
+    /// files and the data directory included. Makes and changes nothing.
+    ///
+    /// # Errors
+    /// All problems at once, each with its key, its value and what to do.
+    pub fn load(sources: &Sources) -> Result<Self, Problems> {
+        let origin = sources.file.as_ref().map(|file| file.display().to_string());
+        let mut problems = Problems::default();
         let mut layers = Layers::builder();
         if let Some(path) = &sources.file {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 let message = format!("cannot be read: {error}; name an existing file with --config");
-                SettingsError::new("", message).from_origin(Some(&path.display().to_string()))
+                SettingsError::new("", message).from_origin(origin.as_deref())
             })?;
             layers = layers.add_source(Text { origin: path.display().to_string(), text });
         }
-        for (key, value) in environment(&sources.environment)? {
+        for (key, value) in environment(&sources.environment, &mut problems) {
             layers = set(layers, &key, value, ENVIRONMENT)?;
         }
         for (key, value) in &sources.overrides {
-            known(key)?;
-            layers = set(layers, key, value.clone(), COMMAND_LINE)?;
+            if problems.take(known(key)).is_some() {
+                layers = set(layers, key, value.clone(), COMMAND_LINE)?;
+            }
         }
-        let layers = layers.build().map_err(layer_error)?;
-        schema::check(&layers.cache)?;
-        let raw: raw::Raw = layers.try_deserialize().map_err(layer_error)?;
         let base = sources.file.as_ref().and_then(|file| file.parent()).unwrap_or_else(|| "".as_ref());
-        convert::settings(&raw, base).map_err(|error| {
-            let origin = sources.file.as_ref().map(|file| file.display().to_string());
-            error.from_origin(origin.as_deref())
-        })
+        let settings = convert(layers, base, &mut problems)?;
+        problems.extend(crate::check::all(&settings));
+        problems.from_origin(origin.as_deref()).or(settings)
     }
 
-    /// Settings from the text of a file, for tests and for servers inside another program.
-    pub fn from_toml(text: &str) -> Result<Self, SettingsError> {
+    /// Settings from the text of a file, for tests and for servers inside another program. What depends on that program,
+    /// on files or on the data directory is looked at by [`start_with`](crate::start_with).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn from_toml(text: &str) -> Result<Self, Problems> {
+        let mut problems = Problems::default();
         let layers = Layers::builder().add_source(File::from_str(text, FileFormat::Toml));
-        let layers = layers.build().map_err(layer_error)?;
-        schema::check(&layers.cache)?;
-        let raw: raw::Raw = layers.try_deserialize().map_err(layer_error)?;
-        convert::settings(&raw, "".as_ref())
+        let settings = convert(layers, "".as_ref(), &mut problems)?;
+        problems.or(settings)
     }
 
     /// What the core needs of all this.
@@ -191,6 +204,14 @@ impl Settings {
             ..Config::new(installation, self.default_policy.clone())
         }
     }
+}
+
+/// Only what makes reading the rest impossible is an error; everything else is added to `problems`.
+fn convert(layers: Builder, base: &std::path::Path, problems: &mut Problems) -> Result<Settings, Problems> {
+    let mut layers = layers.build().map_err(layer_error)?;
+    schema::check(&mut layers.cache, problems);
+    let raw: raw::Raw = layers.try_deserialize().map_err(layer_error)?;
+    Ok(convert::settings(&raw, base, problems))
 }
 
 /// A file that was read already, so that its errors carry its name.
@@ -222,7 +243,7 @@ fn set(layers: Builder, key: &str, value: String, origin: &str) -> Result<Builde
 
 /// Variables that set a key. Programs use other `LEEWAY_` variables, so an unknown one is refused only when it is
 /// nearly a known one, which makes it a slip.
-fn environment(variables: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, SettingsError> {
+fn environment(variables: &BTreeMap<String, String>, problems: &mut Problems) -> Vec<(String, String)> {
     const PREFIX: &str = "LEEWAY_";
     let keys = scalar_keys();
     let variable_of = |key: &str| format!("{PREFIX}{}", key.replace('.', "__").to_uppercase());
@@ -237,10 +258,10 @@ fn environment(variables: &BTreeMap<String, String>) -> Result<Vec<(String, Stri
         let slip = by_variable.keys().find(|known| strsim::damerau_levenshtein(&known[PREFIX.len()..], rest) == 1);
         if let Some(known) = slip {
             let message = format!("there is no such key; did you mean {known}?");
-            return Err(SettingsError::new(name, message).from_origin(Some(ENVIRONMENT)));
+            problems.add(SettingsError::new(name, message).from_origin(Some(ENVIRONMENT)));
         }
     }
-    Ok(found)
+    found
 }
 
 /// Refuses a key of the command line that does not exist.

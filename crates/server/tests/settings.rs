@@ -45,7 +45,24 @@ fn o_04_what_is_wrong_is_refused_with_its_key_its_value_and_a_fix() {
         ("default_policy = \"whole-bil\"", "default_policy: 'whole-bil' is no policy; did you mean 'whole-bill'?"),
         ("[log]\nformat = \"xml\"", "log.format: 'xml' is unknown; use one of text, json"),
         ("[clock]\nspeed = 0", "clock.speed: 0 is out of range"),
-        ("[clock]\nspeed = \"fast\"", "clock.speed: found"),
+        ("[clock]\nspeed = \"fast\"", "clock.speed: 'fast' is not a whole number"),
+        ("[clock]\nspeed = nan", "clock.speed: 'NaN' is not a whole number; write one such as 1"),
+        ("[clock]\nspeed = 1.5", "clock.speed: '1.5' is not a whole number"),
+        ("[webhooks]\nallow_http = \"yes\"", "webhooks.allow_http: 'yes' is not a yes or no; write true or false"),
+        ("[webhooks]\nallowed_ports = [443, 70000]", "webhooks.allowed_ports[1]: 70000 is no port"),
+        ("installation = [\"a\"]", "installation: must be a single value"),
+        (&format!("{machine}count = \"two\""), "clusters[0].machines[0].count: 'two' is not a whole number"),
+        (&format!("{machine}cpus = nan"), "clusters[0].machines[0].cpus: NaN is out of range"),
+        ("default_budget = \"team\"", "default_budget: no budget 'team' is declared here; declare it with [[budgets]]"),
+        (
+            "[[budgets]]\nname = \"a\"\ncap = \"5 USD\"\nparent = \"top\"",
+            "budgets[0].parent: no budget 'top' is declared here",
+        ),
+        ("listen = \"127.0.0.1:7071\"", "metrics_listen: 127.0.0.1:7071 is also where gRPC listens"),
+        (
+            "[[egress.pairs]]\nfrom = \"a/b\"\nto = \"a/c\"\nper_gb = \"1 USD\"\n[[egress.pairs]]\nfrom = \"a/b\"\nto = \"a/c\"\nper_gb = \"2 USD\"",
+            "egress.pairs[1].from: 'a/b' to 'a/c' is egress.pairs[0] already",
+        ),
         ("[[budgets]]\nname = \"a\"", "budgets[0].cap: is missing"),
         ("[[budgets]]\nname = \"a\"\ncap = \"5\"", "budgets[0].cap: '5' states no currency"),
         ("[[budgets]]\nname = \"a\"\ncap = \"5 EUR\"", "budgets[0].cap: '5 EUR' is in EUR"),
@@ -125,4 +142,169 @@ fn a_file_is_named_in_its_errors_and_the_environment_and_flags_win_over_it() {
     assert!(error.starts_with(&file.display().to_string()) && error.contains("did you mean 'ttl'?"), "{error}");
     let missing = Sources { file: Some(folder.path().join("none.toml")), ..Sources::default() };
     assert!(Settings::load(&missing).unwrap_err().to_string().contains("none.toml: cannot be read"));
+}
+
+/// The keys that are wrong in a text, in the order in which they are told.
+fn wrong(text: &str) -> Vec<String> {
+    let problems = Settings::from_toml(text).map(|_| ()).expect_err(text);
+    problems.iter().map(|problem| problem.key.clone()).collect()
+}
+
+#[test]
+fn o_04_everything_that_is_wrong_is_told_at_once_and_nothing_twice() {
+    let text = r#"
+instalation = "x"
+listen = "0.0.0.0:1"
+default_budget = "tem"
+[lease]
+ttl = "0s"
+margin = 5
+[clock]
+speed = nan
+[[budgets]]
+name = "team"
+cap = "5 EUR"
+[[budgets]]
+name = "team"
+cap = "5 USD"
+[[clusters]]
+name = "a"
+region = "nowhere"
+[[clusters.machines]]
+name = "m"
+count = 0
+spot = "free"
+[[clusters.machines]]
+name = "m"
+cpus = -1
+count = "two"
+[[clusters]]
+name = "a"
+region = "x/y"
+"#;
+    let expected = [
+        "clock.speed",
+        "clusters[0].machines[1].count",
+        "instalation",
+        "lease.ttl",
+        "lease.margin",
+        "clusters[0].region",
+        "clusters[0].machines[0].spot",
+        "clusters[0].machines[0].count",
+        "clusters[0].machines[1].cpus",
+        "clusters[0].machines[1].name",
+        "clusters[1].machines",
+        "clusters[1].name",
+        "budgets[0].cap",
+        "budgets[1].name",
+        "default_budget",
+        "listen",
+    ]
+    .map(str::to_owned);
+    assert_eq!(wrong(text), expected);
+}
+
+#[test]
+fn budgets_that_go_round_or_too_deep_are_refused_with_their_line() {
+    let budgets = |pairs: &[(&str, &str)]| -> String {
+        let budget = |(name, parent): &(&str, &str)| {
+            format!("[[budgets]]\nname = \"{name}\"\ncap = \"5 USD\"\nparent = \"{parent}\"\n")
+        };
+        pairs.iter().map(budget).collect()
+    };
+    let round = budgets(&[("c", "a"), ("a", "b"), ("b", "a"), ("d", "d")]);
+    let told = Settings::from_toml(&round).map(|_| ()).unwrap_err().to_string();
+    assert!(told.contains("budgets[1].parent: 'a' makes it its own ancestor (a < b < a)"), "{told}");
+    assert!(told.contains("budgets[3].parent: 'd' makes it its own ancestor (d < d)"), "{told}");
+    assert_eq!(told.lines().count(), 2, "each cycle is told once, and who hangs on it not at all: {told}");
+    let names: Vec<String> = (0..9).map(|level| format!("l{level}")).collect();
+    let pairs: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let deep = budgets(&pairs) + "[[budgets]]\nname = \"l8\"\ncap = \"5 USD\"\n";
+    assert_eq!(wrong(&deep), ["budgets[0].parent"]);
+    let flat = deep.replacen("parent = \"l1\"", "", 1);
+    Settings::from_toml(&flat).unwrap();
+}
+
+/// Loads a file of this text as `leeway serve --check` does.
+fn loaded(folder: &std::path::Path, text: &str) -> Result<Settings, leeway_server::Problems> {
+    let file = folder.join("leeway.toml");
+    std::fs::write(&file, text).unwrap();
+    Settings::load(&Sources { file: Some(file), ..Sources::default() })
+}
+
+#[test]
+fn what_a_start_would_refuse_is_found_before_it_and_all_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = r#"
+data_dir = "data"
+[local]
+agent = "no-such-agent"
+[[catalogs]]
+file = "no-such-list.csv"
+[[clusters]]
+name = "a"
+driver = "locall"
+region = "x/y"
+checkpoints = "s3://bucket/x"
+[[clusters.machines]]
+name = "m"
+[clusters.market]
+trace = "builtin:nothing.json"
+[[clusters]]
+name = "b"
+region = "x/y"
+checkpoints = "file://relative/x"
+[[clusters.machines]]
+name = "m"
+[clusters.market]
+trace = "no-such-trace.json"
+[[clusters]]
+name = "c"
+region = "x/z"
+"#;
+    let problems = loaded(folder.path(), text).unwrap_err();
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    let expected = [
+        "local.agent",
+        "catalogs[0].file",
+        "clusters[0].driver",
+        "clusters[0].checkpoints",
+        "clusters[0].market.trace",
+        "clusters[1].checkpoints",
+        "clusters[1].market.trace",
+        "clusters[2].machines",
+    ];
+    assert_eq!(keys, expected, "{problems}");
+    let told = problems.to_string();
+    for part in ["did you mean 'local'?", "'s3", "nothing.json", "no-such-trace.json", "no-such-list.csv", "x/z"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    assert!(told.lines().all(|line| line.contains("leeway.toml: ")), "{told}");
+    assert!(!folder.path().join("data").exists(), "looking makes nothing");
+    loaded(folder.path(), "data_dir = \"data\"").unwrap();
+    loaded(folder.path(), EXAMPLE).unwrap();
+    assert!(!folder.path().join("leeway-data").exists());
+}
+
+#[test]
+fn a_data_directory_that_is_another_s_is_found_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::write(&data, "a file").unwrap();
+    let keys = |text: &str| -> Vec<String> {
+        let problems = loaded(folder.path(), text).err().unwrap_or_default();
+        problems.iter().map(|problem| problem.key.clone()).collect()
+    };
+    let text = "data_dir = \"data\"\ninstallation = \"mine\"\n";
+    assert_eq!(keys(text), ["data_dir"]);
+    std::fs::remove_file(&data).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("ledger-currency"), "EUR\n").unwrap();
+    std::fs::write(data.join("secret.key"), [0; 64]).unwrap();
+    assert_eq!(keys(text), ["currency", "data_dir"], "another currency, and a key whose store is gone");
+    let identity = leeway_store::Identity { installation: "yours".into(), incarnation: "i-1".into() };
+    let options = leeway_store::Options::small();
+    leeway_store::DiskStore::init(&data.join("store"), identity, options).unwrap().close().unwrap();
+    assert_eq!(keys(text), ["currency", "installation"]);
+    assert_eq!(keys("data_dir = \"data\"\ninstallation = \"yours\"\ncurrency = \"EUR\""), [""; 0]);
 }

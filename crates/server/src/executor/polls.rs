@@ -125,14 +125,10 @@ async fn look(executor: &Executor, name: &Name, memory: &mut Memory) -> Result<b
 fn expect(view: &View<'_>, name: &Name) -> Option<Expected> {
     let tables = view.scheduler.tables();
     let cluster = tables.clusters.get(name)?;
-    let mut runs = Vec::new();
-    let mut ours = BTreeSet::new();
-    for run in tables.runs.values().filter(|run| !run.state.is_over() && run.offer.cluster == *name) {
-        ours.insert(run.id);
-        if run.state != leeway_model::run::RunState::Launching {
-            runs.push((run.id, if run.state.is_active() { run.nodes } else { 1 }));
-        }
-    }
+    let ours: BTreeSet<RunId> = view.scheduler.runs_on(name).into_iter().collect();
+    let settled = ours.iter().filter_map(|id| view.scheduler.run(*id));
+    let settled = settled.filter(|run| run.state != leeway_model::run::RunState::Launching);
+    let runs = settled.map(|run| (run.id, if run.state.is_active() { run.nodes } else { 1 })).collect();
     let reached = cluster.state != ClusterState::Unreachable;
     Some(Expected { driver: cluster.spec.driver.clone(), reached, runs, ours })
 }
@@ -184,7 +180,11 @@ async fn end_strangers(
         }
         let seen = memory.strangers.entry(run).or_default();
         *seen += 1;
-        if *seen >= SIGHTINGS {
+        if executor.shared.report_only {
+            if *seen == SIGHTINGS {
+                tracing::warn!(cluster = %name, %run, "a machine of ours belongs to no run; the store was restored, so it is only reported");
+            }
+        } else if *seen >= SIGHTINGS {
             tracing::warn!(cluster = %name, %run, "a machine of ours belongs to no run; it is stopped");
             if let Err(error) = driver.stop(name, run, Millis::ZERO).await {
                 tracing::warn!(cluster = %name, %run, %error, "stop failed");

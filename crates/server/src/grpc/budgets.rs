@@ -1,6 +1,6 @@
 //! BudgetService.
 
-use leeway_core::{Event, Reply};
+use leeway_core::{Event, Reply, Scheduler};
 use leeway_model::budget::{Budget, EntryKind, LedgerEntry};
 use leeway_model::{HoldId, Name};
 use leeway_proto::pb::budget_service_server::BudgetService;
@@ -25,14 +25,14 @@ impl Budgets {
 }
 
 /// Whether a line of the ledger was asked for. The later lines of a hold name only the hold, so its path is looked up.
-fn accepts(view: &View<'_>, filter: &LedgerFilter, entry: &LedgerEntry) -> bool {
+fn accepts(scheduler: &Scheduler, filter: &LedgerFilter, entry: &LedgerEntry) -> bool {
     let of_job = filter.job.is_none_or(|job| entry.kind.job().is_some_and(|(found, _)| found == job));
-    of_job && filter.budget.as_ref().is_none_or(|budget| touches(view, &entry.kind, budget))
+    of_job && filter.budget.as_ref().is_none_or(|budget| touches(scheduler, &entry.kind, budget))
 }
 
-fn touches(view: &View<'_>, kind: &EntryKind, budget: &Name) -> bool {
+fn touches(scheduler: &Scheduler, kind: &EntryKind, budget: &Name) -> bool {
     let by_hold = |hold: &HoldId| {
-        view.scheduler.tables().holds.get(hold).is_some_and(|hold| hold.path.iter().any(|name| name == budget))
+        scheduler.tables().holds.get(hold).is_some_and(|hold| hold.path.iter().any(|name| name == budget))
     };
     match kind {
         EntryKind::HoldOpen { path, .. } | EntryKind::ForcePost { path, .. } => path.contains(budget),
@@ -89,25 +89,27 @@ impl BudgetService for Budgets {
         let question = Question::new("ledger", &scope);
         let (page, filter) = request.into_model()?;
         let after = question.last_number(&self.0.keys, &page.token)?;
-        let look = move |view: &mut View<'_>| -> Result<(Vec<LedgerEntry>, bool), leeway_store::Error> {
-            let mut ledger = std::mem::take(view.ledger);
-            let entries = ledger.current(view.store);
-            let page = entries.map(|entries| {
-                let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-                let mut rest = entries
-                    .range((from, std::ops::Bound::Unbounded))
-                    .map(|(_, entry)| entry)
-                    .filter(|entry| accepts(view, &filter, entry));
-                let page: Vec<LedgerEntry> = rest.by_ref().take(page.size).cloned().collect();
-                (page, rest.next().is_some())
-            });
-            *view.ledger = ledger;
-            page
-        };
-        let (entries, more) = self.0.handle.read(look).await?.map_err(|error| {
-            tracing::error!(%error, "the ledger cannot be read");
-            Status::unavailable("the ledger cannot be read; the server's log says why")
-        })?;
+        let mut entries: Vec<LedgerEntry> = Vec::new();
+        let mut from = None;
+        loop {
+            // One more than asked for tells whether there is another page.
+            let (filter, wanted) = (filter.clone(), page.size + 1 - entries.len());
+            let look = move |view: &mut View<'_>| {
+                let View { scheduler, store, ledger, .. } = view;
+                ledger.look(*store, after, from, wanted, |entry| accepts(scheduler, &filter, entry))
+            };
+            let look = self.0.handle.read(look).await?.map_err(|error| {
+                tracing::error!(%error, "the ledger cannot be read");
+                Status::unavailable("the ledger cannot be read; the server's log says why")
+            })?;
+            entries.extend(look.lines);
+            from = look.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let more = entries.len() > page.size;
+        entries.truncate(page.size);
         let next_page_token = match entries.last().filter(|_| more) {
             Some(last) => question.token(&self.0.keys, &last.number.to_be_bytes()),
             None => String::new(),

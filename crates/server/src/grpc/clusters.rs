@@ -21,14 +21,11 @@ impl Clusters {
         let ledger = self.0.ledger();
         let look = move |view: &mut View<'_>| {
             let tables = view.scheduler.tables();
-            let mut active: BTreeMap<&Name, (u32, u32)> = BTreeMap::new();
-            for run in tables.runs.values().filter(|run| !run.state.is_over()) {
-                let (runs, machines) = active.entry(&run.offer.cluster).or_default();
-                *runs += 1;
-                *machines = machines.saturating_add(run.nodes);
-            }
             let show = |cluster: &leeway_core::state::Cluster| {
-                let (runs, machines) = active.get(&cluster.spec.name).copied().unwrap_or_default();
+                let standing = view.scheduler.runs_on(&cluster.spec.name);
+                let runs = u32::try_from(standing.len()).unwrap_or(u32::MAX);
+                let nodes = standing.into_iter().filter_map(|id| view.scheduler.run(id)).map(|run| run.nodes);
+                let machines = nodes.fold(0, u32::saturating_add);
                 pb::Cluster::from_model(&cluster.spec, cluster.state, runs, machines, ledger)
             };
             tables.clusters.values().map(|cluster| (cluster.spec.name.clone(), show(cluster))).collect()
@@ -63,6 +60,24 @@ impl Clusters {
 
 #[tonic::async_trait]
 impl ClusterService for Clusters {
+    async fn get_installation(
+        &self,
+        _request: Request<pb::GetInstallationRequest>,
+    ) -> Result<Response<pb::GetInstallationResponse>, Status> {
+        let (config, policies) = (&self.0.config, leeway_policies::all());
+        let installation = pb::Installation {
+            installation_id: config.installation.to_string(),
+            currency: self.0.ledger().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            default_policy: config.default_policy.to_string(),
+            policies: policies.names().map(ToString::to_string).collect(),
+            drivers: self.0.drivers.keys().map(ToString::to_string).collect(),
+            default_budget: config.default_budget.as_ref().map(ToString::to_string),
+            report_only: self.0.report_only,
+        };
+        Ok(Response::new(pb::GetInstallationResponse { installation: Some(installation) }))
+    }
+
     async fn register_cluster(
         &self,
         request: Request<pb::RegisterClusterRequest>,

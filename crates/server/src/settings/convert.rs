@@ -1,5 +1,7 @@
 //! From what is written to what it means.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,10 +16,14 @@ use leeway_model::resources::{Accelerators, MachineShape, MilliCpus};
 use leeway_model::{Bytes, Currency, InstallationId, Micros, Millis, Name};
 use leeway_webhook::{Ports, TargetPolicy};
 
-use super::raw::{Raw, RawBudget, RawCatalog, RawCluster, RawEgress, RawMachines, RawMarket, RawWebhooks};
+use super::raw::{
+    Raw, RawBudget, RawCatalog, RawCluster, RawEgress, RawEgressFile, RawEgressPair, RawMachines, RawMarket,
+    RawWebhooks,
+};
 use super::read::{Result, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
-    CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Settings, SettingsError, Webhooks, schema,
+    CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
+    Webhooks, schema, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
@@ -25,45 +31,58 @@ const QUEUE_MAX: u32 = 1_000_000;
 /// A clock that is faster leaves agents no time.
 const SPEED_MAX: u32 = 100_000;
 
-/// `base` is the folder of the file, from which relative paths in it are counted.
-pub fn settings(raw: &Raw, base: &Path) -> Result<Settings> {
-    let installation: Name = parsed("installation", raw.installation.as_deref().unwrap_or("local"))?;
-    let currency: Currency = parsed("currency", raw.currency.as_deref().unwrap_or("USD"))?;
-    let default_policy = policy(raw.default_policy.as_deref())?;
+/// `base` is the folder of the file, from which relative paths in it are counted. What is wrong is added to `problems`
+/// and left out or left at its default, so that the rest can be looked at.
+pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
+    let installation = parsed("installation", raw.installation.as_deref().unwrap_or("local"));
+    let installation: Name = problems.take(installation).unwrap_or_else(local);
+    let currency: Currency =
+        problems.take(parsed("currency", raw.currency.as_deref().unwrap_or("USD"))).unwrap_or(Currency::USD);
+    let default_policy = problems.take(policy(raw.default_policy.as_deref())).unwrap_or_else(usual_policy);
     let mut core = Config::new(InstallationId(installation.clone()), default_policy.clone());
-    lengths(raw, &mut core)?;
-    amounts(raw, currency, &mut core)?;
+    lengths(raw, &mut core, problems);
+    amounts(raw, currency, &mut core, problems);
     let mut limits =
         Limits { queue: 8_192, group: 512, log_size: Bytes::new(256 << 20), upload_size: Bytes::from_gib(1) };
-    bounds(raw, &mut limits, &mut core)?;
-    let clusters = raw
-        .clusters
-        .iter()
-        .enumerate()
-        .map(|(index, cluster)| self::cluster(&format!("clusters[{index}]"), cluster, currency, base, raw))
-        .collect::<Result<Vec<_>>>()?;
-    unique("clusters", clusters.iter().map(|cluster| &cluster.spec.name))?;
-    let budgets = raw
-        .budgets
-        .iter()
-        .enumerate()
-        .map(|(index, budget)| self::budget(&format!("budgets[{index}]"), budget, currency))
-        .collect::<Result<Vec<_>>>()?;
-    unique("budgets", budgets.iter().map(|budget| &budget.name))?;
-    let egress = egress(&raw.egress, currency, base)?;
+    bounds(raw, &mut limits, &mut core, problems);
+    let clusters = raw.clusters.iter().enumerate();
+    let clusters = clusters
+        .filter_map(|(index, cluster)| {
+            self::cluster(&format!("clusters[{index}]"), cluster, currency, base, raw, problems)
+        })
+        .collect();
+    unique("clusters", raw.clusters.iter().map(|cluster| cluster.name.as_deref()), problems);
+    let budgets = raw.budgets.iter().enumerate();
+    let budgets = budgets
+        .filter_map(|(index, budget)| self::budget(&format!("budgets[{index}]"), budget, currency, problems))
+        .collect();
+    tree::check(raw, problems);
+    let catalogs = raw.catalogs.iter().enumerate();
+    let catalogs = catalogs
+        .filter_map(|(index, catalog)| problems.take(self::catalog(&format!("catalogs[{index}]"), catalog, base)))
+        .collect();
     let speed = raw.clock.speed.unwrap_or(1);
     if !(1..=SPEED_MAX).contains(&speed) {
-        return Err(SettingsError::new("clock.speed", format!("{speed} is out of range; use 1 to {SPEED_MAX}")));
+        problems.add(SettingsError::new("clock.speed", format!("{speed} is out of range; use 1 to {SPEED_MAX}")));
     }
-    Ok(Settings {
+    let mut address = |key: &str, text: Option<&str>, usual: SocketAddr| {
+        text.and_then(|text| problems.take(loopback(key, text))).unwrap_or(usual)
+    };
+    let listen = address("listen", raw.listen.as_deref(), LISTEN);
+    let metrics_listen = address("metrics_listen", raw.metrics_listen.as_deref(), METRICS_LISTEN);
+    if listen == metrics_listen && listen.port() != 0 {
+        let message = format!("{listen} is also where gRPC listens; choose another port");
+        problems.add(SettingsError::new("metrics_listen", message));
+    }
+    Settings {
         installation,
         data_dir: data_dir(raw, base),
-        listen: loopback("listen", raw.listen.as_deref().unwrap_or("127.0.0.1:7070"))?,
-        metrics_listen: loopback("metrics_listen", raw.metrics_listen.as_deref().unwrap_or("127.0.0.1:7071"))?,
+        listen,
+        metrics_listen,
         default_policy,
-        default_budget: optional("default_budget", raw.default_budget.as_deref())?,
+        default_budget: problems.or_default(optional("default_budget", raw.default_budget.as_deref())),
         currency,
-        log: log(raw)?,
+        log: problems.take(log(raw)).unwrap_or_else(|| Log { level: "info".into(), format: LogFormat::Text }),
         lease: core.lease,
         money: core.money,
         launch: core.launch,
@@ -74,18 +93,25 @@ pub fn settings(raw: &Raw, base: &Path) -> Result<Settings> {
         placements_per_step: core.placements_per_step,
         limits,
         agent_program: raw.local.agent.as_ref().map(|path| base.join(path)),
-        webhooks: webhooks(&raw.webhooks)?,
+        webhooks: webhooks(&raw.webhooks, problems),
         budgets,
         clusters,
-        catalogs: raw
-            .catalogs
-            .iter()
-            .enumerate()
-            .map(|(index, catalog)| self::catalog(&format!("catalogs[{index}]"), catalog, base))
-            .collect::<Result<Vec<_>>>()?,
-        egress,
+        catalogs,
+        egress: egress(&raw.egress, currency, base, problems),
         clock_speed: speed,
-    })
+        confirm_restore: raw.confirm_restore.clone(),
+    }
+}
+
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
+const METRICS_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7071);
+
+fn local() -> Name {
+    "local".parse().expect("'local' is a name")
+}
+
+fn usual_policy() -> Name {
+    leeway_policies::DEFAULT.parse().expect("the default policy has a name")
 }
 
 fn data_dir(raw: &Raw, base: &Path) -> PathBuf {
@@ -107,65 +133,71 @@ fn policy(text: Option<&str>) -> Result<Name> {
     Err(SettingsError::new("default_policy", format!("'{}' is no policy; {hint}", escape(text))))
 }
 
-fn lengths(raw: &Raw, core: &mut Config) -> Result<()> {
+fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {
     let (lease, money, launch, estimates) = (&raw.lease, &raw.money, &raw.launch, &raw.estimates);
-    length("lease.ttl", lease.ttl.as_deref(), &mut core.lease.ttl)?;
-    length("lease.kill_grace", lease.kill_grace.as_deref(), &mut core.lease.kill_grace)?;
-    length("lease.margin", lease.margin.as_deref(), &mut core.lease.margin)?;
-    length("money.horizon", money.horizon.as_deref(), &mut core.money.horizon)?;
-    length("money.stop_reserve", money.stop_reserve.as_deref(), &mut core.money.stop_reserve)?;
-    length("money.extend_before", money.extend_before.as_deref(), &mut core.money.extend_before)?;
-    length("money.meter_every", money.meter_every.as_deref(), &mut core.money.meter_every)?;
-    length("money.price_max_age", money.price_max_age.as_deref(), &mut core.price_max_age)?;
-    length("launch.deadline", launch.deadline.as_deref(), &mut core.launch.deadline)?;
-    length("launch.cooldown", launch.cooldown.as_deref(), &mut core.launch.cooldown)?;
-    length("launch.cooldown_max", launch.cooldown_max.as_deref(), &mut core.launch.cooldown_max)?;
-    length("launch.backoff", launch.backoff.as_deref(), &mut core.launch.backoff)?;
-    length("launch.stop_again", launch.stop_again.as_deref(), &mut core.launch.stop_again)?;
-    length("launch.drain", launch.drain.as_deref(), &mut core.launch.drain)?;
-    length("estimates.running_time", estimates.running_time.as_deref(), &mut core.estimates.running_time)?;
-    length("estimates.save_time", estimates.save_time.as_deref(), &mut core.estimates.save_time)?;
-    length("estimates.restore_time", estimates.restore_time.as_deref(), &mut core.estimates.restore_time)?;
-    length("estimates.launch_time", estimates.launch_time.as_deref(), &mut core.estimates.launch_time)?;
-    length("limits.keep_finished", raw.limits.keep_finished.as_deref(), &mut core.keep_finished)?;
-    length("limits.keep_requests", raw.limits.keep_requests.as_deref(), &mut core.keep_requests)
+    let mut length = |key: &str, text: &Option<String>, target: &mut Millis| {
+        problems.take(self::length(key, text.as_deref(), target));
+    };
+    length("lease.ttl", &lease.ttl, &mut core.lease.ttl);
+    length("lease.kill_grace", &lease.kill_grace, &mut core.lease.kill_grace);
+    length("lease.margin", &lease.margin, &mut core.lease.margin);
+    length("money.horizon", &money.horizon, &mut core.money.horizon);
+    length("money.stop_reserve", &money.stop_reserve, &mut core.money.stop_reserve);
+    length("money.extend_before", &money.extend_before, &mut core.money.extend_before);
+    length("money.meter_every", &money.meter_every, &mut core.money.meter_every);
+    length("money.price_max_age", &money.price_max_age, &mut core.price_max_age);
+    length("launch.deadline", &launch.deadline, &mut core.launch.deadline);
+    length("launch.cooldown", &launch.cooldown, &mut core.launch.cooldown);
+    length("launch.cooldown_max", &launch.cooldown_max, &mut core.launch.cooldown_max);
+    length("launch.backoff", &launch.backoff, &mut core.launch.backoff);
+    length("launch.stop_again", &launch.stop_again, &mut core.launch.stop_again);
+    length("launch.drain", &launch.drain, &mut core.launch.drain);
+    length("estimates.running_time", &estimates.running_time, &mut core.estimates.running_time);
+    length("estimates.save_time", &estimates.save_time, &mut core.estimates.save_time);
+    length("estimates.restore_time", &estimates.restore_time, &mut core.estimates.restore_time);
+    length("estimates.launch_time", &estimates.launch_time, &mut core.estimates.launch_time);
+    length("limits.keep_finished", &raw.limits.keep_finished, &mut core.keep_finished);
+    length("limits.keep_requests", &raw.limits.keep_requests, &mut core.keep_requests);
 }
 
-fn amounts(raw: &Raw, ledger: Currency, core: &mut Config) -> Result<()> {
+fn amounts(raw: &Raw, ledger: Currency, core: &mut Config, problems: &mut Problems) {
     let estimates = &raw.estimates;
     core.currency = ledger;
-    if let Some(text) = raw.money.disk_gb_hour.as_deref() {
-        core.money.disk_gb = rate("money.disk_gb_hour", text, ledger)?;
+    if let Some(text) = raw.money.disk_gb_hour.as_deref()
+        && let Some(found) = problems.take(rate("money.disk_gb_hour", text, ledger))
+    {
+        core.money.disk_gb = found;
     }
-    if let Some(text) = estimates.egress_per_gb.as_deref() {
-        core.estimates.egress_per_gb = amount("estimates.egress_per_gb", text, ledger)?;
+    if let Some(text) = estimates.egress_per_gb.as_deref()
+        && let Some(found) = problems.take(amount("estimates.egress_per_gb", text, ledger))
+    {
+        core.estimates.egress_per_gb = found;
     }
-    size("estimates.input_size", estimates.input_size.as_deref(), &mut core.estimates.input_size)?;
-    size("estimates.bandwidth", estimates.bandwidth.as_deref(), &mut core.estimates.bandwidth)?;
+    problems.take(size("estimates.input_size", estimates.input_size.as_deref(), &mut core.estimates.input_size));
+    problems.take(size("estimates.bandwidth", estimates.bandwidth.as_deref(), &mut core.estimates.bandwidth));
     for (model, &speed) in &estimates.speeds {
-        if !(speed.is_finite() && speed > 0.0) {
-            let key = format!("estimates.speeds.{model}");
-            return Err(SettingsError::new(key, format!("{speed} is no speed; use a number above zero")));
+        if speed.is_finite() && speed > 0.0 {
+            core.estimates.speeds.insert(model.as_str().into(), speed);
+        } else {
+            let message = format!("{speed} is no speed; use a number above zero");
+            problems.add(SettingsError::new(format!("estimates.speeds.{model}"), message));
         }
-        core.estimates.speeds.insert(model.as_str().into(), speed);
     }
-    Ok(())
 }
 
-fn bounds(raw: &Raw, limits: &mut Limits, core: &mut Config) -> Result<()> {
-    let count = |key: &str, given: Option<u32>, max: u32, target: &mut usize| match given {
-        None => Ok(()),
-        Some(number) if (1..=max).contains(&number) => {
-            *target = number as usize;
-            Ok(())
+fn bounds(raw: &Raw, limits: &mut Limits, core: &mut Config, problems: &mut Problems) {
+    let mut count = |key: &str, given: Option<u32>, max: u32, target: &mut usize| match given {
+        None => {}
+        Some(number) if (1..=max).contains(&number) => *target = number as usize,
+        Some(number) => {
+            problems.add(SettingsError::new(key, format!("{number} is out of range; use 1 to {max}")));
         }
-        Some(number) => Err(SettingsError::new(key, format!("{number} is out of range; use 1 to {max}"))),
     };
-    count("limits.queue", raw.limits.queue, QUEUE_MAX, &mut limits.queue)?;
-    count("limits.group", raw.limits.group, 100_000, &mut limits.group)?;
-    count("limits.placements_per_step", raw.limits.placements_per_step, 100_000, &mut core.placements_per_step)?;
-    size("limits.log_size", raw.limits.log_size.as_deref(), &mut limits.log_size)?;
-    size("limits.upload_size", raw.limits.upload_size.as_deref(), &mut limits.upload_size)
+    count("limits.queue", raw.limits.queue, QUEUE_MAX, &mut limits.queue);
+    count("limits.group", raw.limits.group, 100_000, &mut limits.group);
+    count("limits.placements_per_step", raw.limits.placements_per_step, 100_000, &mut core.placements_per_step);
+    problems.take(size("limits.log_size", raw.limits.log_size.as_deref(), &mut limits.log_size));
+    problems.take(size("limits.upload_size", raw.limits.upload_size.as_deref(), &mut limits.upload_size));
 }
 
 fn log(raw: &Raw) -> Result<Log> {
@@ -179,76 +211,102 @@ fn log(raw: &Raw) -> Result<Log> {
     Ok(Log { level: level.to_owned(), format })
 }
 
-fn webhooks(raw: &RawWebhooks) -> Result<Webhooks> {
-    let allowed_networks = raw
-        .allowed_networks
-        .iter()
-        .enumerate()
-        .map(|(index, text)| {
-            text.parse().map_err(|_| {
+fn webhooks(raw: &RawWebhooks, problems: &mut Problems) -> Webhooks {
+    let networks = raw.allowed_networks.iter().enumerate();
+    let allowed_networks = networks
+        .filter_map(|(index, text)| {
+            let parsed = text.parse().map_err(|_| {
                 let message = format!("'{}' is no network; write it as 10.0.0.0/8", escape(text));
                 SettingsError::new(format!("webhooks.allowed_networks[{index}]"), message)
-            })
+            });
+            problems.take(parsed)
         })
-        .collect::<Result<Vec<_>>>()?;
-    let allowed_ports = match (raw.any_port.unwrap_or(false), raw.allowed_ports.is_empty()) {
-        (true, true) => Ports::Any,
-        (true, false) => {
-            return Err(SettingsError::new("webhooks.any_port", "stands beside allowed_ports; keep one of the two"));
-        }
+        .collect();
+    let ports = raw.allowed_ports.iter().enumerate();
+    let ports: Vec<u16> = ports
+        .filter_map(|(index, &port)| {
+            let port = u16::try_from(port).ok().filter(|port| *port > 0).ok_or_else(|| {
+                let key = format!("webhooks.allowed_ports[{index}]");
+                SettingsError::new(key, format!("{port} is no port; use 1 to 65535"))
+            });
+            problems.take(port)
+        })
+        .collect();
+    let any = raw.any_port.unwrap_or(false);
+    if any && !ports.is_empty() {
+        let message = "is true beside allowed_ports; keep one of the two";
+        problems.add(SettingsError::new("webhooks.any_port", message));
+    }
+    let allowed_ports = match (any, ports.is_empty()) {
+        (true, _) => Ports::Any,
         (false, true) => Ports::Usual,
-        (false, false) => Ports::Only(raw.allowed_ports.clone()),
+        (false, false) => Ports::Only(ports),
     };
     let mut timeout = Millis::from_secs(15);
-    length("webhooks.timeout", raw.timeout.as_deref(), &mut timeout)?;
+    problems.take(length("webhooks.timeout", raw.timeout.as_deref(), &mut timeout));
     let policy = TargetPolicy { allow_http: raw.allow_http.unwrap_or(false), allowed_networks, allowed_ports };
-    Ok(Webhooks { policy, timeout: Duration::from_millis(timeout.as_millis()) })
+    Webhooks { policy, timeout: Duration::from_millis(timeout.as_millis()) }
 }
 
-fn budget(key: &str, raw: &RawBudget, ledger: Currency) -> Result<BudgetSpec> {
+fn budget(key: &str, raw: &RawBudget, ledger: Currency, problems: &mut Problems) -> Option<BudgetSpec> {
     let at = |field: &str| format!("{key}.{field}");
-    Ok(BudgetSpec {
-        name: parsed(&at("name"), required(&at("name"), raw.name.as_deref())?)?,
-        parent: optional(&at("parent"), raw.parent.as_deref())?,
-        cap: amount(&at("cap"), required(&at("cap"), raw.cap.as_deref())?, ledger)?,
-        period: Period::Total,
-        soft_limit: raw.soft_limit.as_deref().map(|text| amount(&at("soft_limit"), text, ledger)).transpose()?,
-    })
+    let name = required(&at("name"), raw.name.as_deref()).and_then(|text| parsed(&at("name"), text));
+    let name = problems.take(name);
+    let parent = problems.or_default(optional(&at("parent"), raw.parent.as_deref()));
+    let cap = required(&at("cap"), raw.cap.as_deref()).and_then(|text| amount(&at("cap"), text, ledger));
+    let cap = problems.take(cap);
+    let soft_limit = raw.soft_limit.as_deref().map(|text| amount(&at("soft_limit"), text, ledger)).transpose();
+    let soft_limit = problems.or_default(soft_limit);
+    Some(BudgetSpec { name: name?, parent, cap: cap?, period: Period::Total, soft_limit })
 }
 
-fn cluster(key: &str, raw: &RawCluster, ledger: Currency, base: &Path, all: &Raw) -> Result<ClusterSettings> {
+fn cluster(
+    key: &str,
+    raw: &RawCluster,
+    ledger: Currency,
+    base: &Path,
+    all: &Raw,
+    problems: &mut Problems,
+) -> Option<ClusterSettings> {
     let at = |field: &str| format!("{key}.{field}");
-    let name: Name = parsed(&at("name"), required(&at("name"), raw.name.as_deref())?)?;
-    let region: Region = parsed(&at("region"), required(&at("region"), raw.region.as_deref())?)?;
-    let machines = raw
-        .machines
-        .iter()
-        .enumerate()
-        .map(|(index, machines)| self::machines(&format!("{key}.machines[{index}]"), machines, ledger))
-        .collect::<Result<Vec<_>>>()?;
-    unique(&at("machines"), machines.iter().map(|machines| &machines.shape.name))?;
-    if machines.is_empty() && all.catalogs.is_empty() {
-        return Err(SettingsError::new(at("machines"), "has no entry; list what can be had there"));
+    let name = required(&at("name"), raw.name.as_deref()).and_then(|text| parsed::<Name>(&at("name"), text));
+    let name = problems.take(name);
+    let region = required(&at("region"), raw.region.as_deref()).and_then(|text| parsed::<Region>(&at("region"), text));
+    let region = problems.take(region);
+    let machines = raw.machines.iter().enumerate();
+    let machines: Vec<Machines> = machines
+        .filter_map(|(index, machines)| self::machines(&format!("{key}.machines[{index}]"), machines, ledger, problems))
+        .collect();
+    unique(&at("machines"), raw.machines.iter().map(|machines| machines.name.as_deref()), problems);
+    if raw.machines.is_empty() && all.catalogs.is_empty() {
+        problems.add(SettingsError::new(at("machines"), "has no entry; list what can be had there"));
     }
-    let checkpoints = match raw.checkpoints.as_deref() {
-        Some(url) if url.contains("://") => url.to_owned(),
-        Some(url) => {
+    let checkpoints = match (raw.checkpoints.as_deref(), &name) {
+        (Some(url), _) if url.contains("://") => Some(url.to_owned()),
+        (Some(url), _) => {
             let message = format!("'{}' is not a URL; write it with its scheme, as file:///var/lib/x", escape(url));
-            return Err(SettingsError::new(at("checkpoints"), message));
+            problems.add(SettingsError::new(at("checkpoints"), message));
+            None
         }
-        None => default_checkpoints(&data_dir(all, base), &name)?,
+        (None, Some(name)) => problems.take(default_checkpoints(&data_dir(all, base), name)),
+        (None, None) => None,
     };
-    let market = raw.market.as_ref().map(|market| self::market(&at("market"), market, &machines, base)).transpose()?;
+    let market = raw.market.as_ref().and_then(|raw_market| {
+        // Which machine it follows can be said only when all of them are understood.
+        let known = if machines.len() == raw.machines.len() { Some(&*machines) } else { None };
+        self::market(&at("market"), raw_market, known, base, problems)
+    });
+    let driver = problems.take(parsed(&at("driver"), raw.driver.as_deref().unwrap_or("local")));
     let spec = ClusterSpec {
-        driver: parsed(&at("driver"), raw.driver.as_deref().unwrap_or("local"))?,
+        driver: driver?,
         zone: raw.zone.as_deref().map(Into::into),
-        checkpoints: checkpoints.into(),
+        checkpoints: checkpoints?.into(),
         labels: raw.labels.clone(),
-        name,
-        region,
+        name: name?,
+        region: region?,
         machines,
     };
-    Ok(ClusterSettings { spec, market })
+    Some(ClusterSettings { key: key.to_owned(), spec, market })
 }
 
 /// A folder of its own below the data directory.
@@ -259,82 +317,107 @@ fn default_checkpoints(data_dir: &Path, cluster: &Name) -> Result<String> {
     Ok(format!("file://{}", folder.display()))
 }
 
-fn machines(key: &str, raw: &RawMachines, ledger: Currency) -> Result<Machines> {
+fn machines(key: &str, raw: &RawMachines, ledger: Currency, problems: &mut Problems) -> Option<Machines> {
     let at = |field: &str| format!("{key}.{field}");
-    let name: Name = parsed(&at("name"), required(&at("name"), raw.name.as_deref())?)?;
+    let name = required(&at("name"), raw.name.as_deref()).and_then(|text| parsed::<Name>(&at("name"), text));
+    let name = problems.take(name);
     let cpus = raw.cpus.unwrap_or(1.0);
-    if !(cpus.is_finite() && cpus > 0.0 && cpus <= 100_000.0) {
-        return Err(SettingsError::new(at("cpus"), format!("{cpus} is out of range; use 0.001 to 100000")));
+    if !(cpus.is_finite() && cpus >= 0.001 && cpus <= 100_000.0) {
+        problems.add(SettingsError::new(at("cpus"), format!("{cpus} is out of range; use 0.001 to 100000")));
     }
     let mut memory = Bytes::from_gib(1);
-    size(&at("memory"), raw.memory.as_deref(), &mut memory)?;
+    problems.take(size(&at("memory"), raw.memory.as_deref(), &mut memory));
     let mut disk = Bytes::default();
-    size(&at("disk"), raw.disk.as_deref(), &mut disk)?;
-    let accelerators = match (&raw.accelerator, raw.accelerators) {
-        (None, None | Some(0)) => None,
+    problems.take(size(&at("disk"), raw.disk.as_deref(), &mut disk));
+    let accelerators = problems.or_default(accelerators(&at("accelerators"), raw));
+    let mut priced = |field: &str, text: Option<&str>| {
+        let rate = problems.take(rate(&at(field), text?, ledger))?;
+        if rate.is_zero() && field != "reserved" {
+            let text = escape(text?);
+            let message = format!("'{text}' is no price; leave it out, or declare free machines as reserved");
+            problems.add(SettingsError::new(at(field), message));
+        }
+        Some(rate)
+    };
+    let (on_demand, spot, reserved) = (
+        priced("on_demand", raw.on_demand.as_deref()),
+        priced("spot", raw.spot.as_deref()),
+        priced("reserved", raw.reserved.as_deref()),
+    );
+    if raw.count == Some(0) {
+        problems.add(SettingsError::new(at("count"), "is 0; use 1 or more, or leave the machine out"));
+    }
+    let name = name?;
+    let instance_type = raw.instance_type.clone().unwrap_or_else(|| name.to_string());
+    let shape = MachineShape {
+        name,
+        instance_type: instance_type.into(),
+        cpus: MilliCpus((cpus * 1_000.0).round() as u32),
+        memory,
+        accelerators,
+        disk,
+    };
+    Some(Machines { shape, count: raw.count, on_demand, spot, reserved })
+}
+
+fn accelerators(key: &str, raw: &RawMachines) -> Result<Option<Accelerators>> {
+    match (&raw.accelerator, raw.accelerators) {
+        (None, None | Some(0)) => Ok(None),
         (Some(model), count) => {
             let count = count.unwrap_or(1);
             if !(1..=1_024).contains(&count) {
-                return Err(SettingsError::new(at("accelerators"), format!("{count} is out of range; use 1 to 1024")));
+                return Err(SettingsError::new(key, format!("{count} is out of range; use 1 to 1024")));
             }
-            Some(Accelerators { model: model.as_str().into(), count })
+            Ok(Some(Accelerators { model: model.as_str().into(), count }))
         }
         (None, Some(count)) => {
-            let message = format!("is {count}, but 'accelerator' does not say of which model");
-            return Err(SettingsError::new(at("accelerators"), message));
+            let message = format!("is {count}, but 'accelerator' does not say of which model; name it");
+            Err(SettingsError::new(key, message))
         }
-    };
-    let priced = |field: &str, text: Option<&str>| {
-        let Some(text) = text else { return Ok(None) };
-        let rate = rate(&at(field), text, ledger)?;
-        if rate.is_zero() && field != "reserved" {
-            let message = format!("'{}' is no price; leave it out, or declare free machines as reserved", escape(text));
-            return Err(SettingsError::new(at(field), message));
-        }
-        Ok(Some(rate))
-    };
-    if raw.count == Some(0) {
-        return Err(SettingsError::new(at("count"), "is 0; use 1 or more, or leave the machine out"));
     }
-    let instance_type = raw.instance_type.clone().unwrap_or_else(|| name.to_string());
-    Ok(Machines {
-        shape: MachineShape {
-            name,
-            instance_type: instance_type.into(),
-            cpus: MilliCpus((cpus * 1_000.0).round() as u32),
-            memory,
-            accelerators,
-            disk,
-        },
-        count: raw.count,
-        on_demand: priced("on_demand", raw.on_demand.as_deref())?,
-        spot: priced("spot", raw.spot.as_deref())?,
-        reserved: priced("reserved", raw.reserved.as_deref())?,
-    })
 }
 
-fn market(key: &str, raw: &RawMarket, machines: &[Machines], base: &Path) -> Result<MarketSettings> {
+/// `machines` are the cluster's, when all of them could be read.
+fn market(
+    key: &str,
+    raw: &RawMarket,
+    machines: Option<&[Machines]>,
+    base: &Path,
+    problems: &mut Problems,
+) -> Option<MarketSettings> {
     let at = |field: &str| format!("{key}.{field}");
-    let trace = required(&at("trace"), raw.trace.as_deref())?;
-    let trace = match trace.strip_prefix("builtin:") {
+    let trace = problems.take(required(&at("trace"), raw.trace.as_deref()));
+    let trace = trace.map(|trace| match trace.strip_prefix("builtin:") {
         Some(_) => trace.to_owned(),
         None => base.join(trace).display().to_string(),
-    };
-    let shape: Name = match (&raw.shape, machines) {
-        (Some(text), _) => parsed(&at("shape"), text)?,
-        (None, [only]) => only.shape.name.clone(),
-        (None, _) => {
-            return Err(SettingsError::new(at("shape"), "is missing; say which of the cluster's machines follows it"));
+    });
+    let shape = problems.take(followed(&at("shape"), raw.shape.as_deref(), machines)).flatten();
+    let mut notice = Millis::ZERO;
+    let text = raw.notice.as_deref().filter(|text| *text != "0s");
+    problems.take(length(&at("notice"), text, &mut notice));
+    let ends = [("hold", End::Hold), ("wrap", End::Wrap)];
+    let end = problems.take(word(&at("end"), raw.end.as_deref().unwrap_or("hold"), &ends));
+    Some(MarketSettings { trace: trace?, shape: shape?, notice, end: end? })
+}
+
+/// Whose spot offer follows the market; nothing when that cannot be said.
+fn followed(key: &str, text: Option<&str>, machines: Option<&[Machines]>) -> Result<Option<Name>> {
+    let shape: Name = match (text, machines) {
+        (Some(text), _) => parsed(key, text)?,
+        (None, None) => return Ok(None),
+        (None, Some([only])) => only.shape.name.clone(),
+        (None, Some(_)) => {
+            return Err(SettingsError::new(key, "is missing; say which of the cluster's machines follows it"));
         }
     };
-    if !machines.iter().any(|machines| machines.shape.name == shape) {
-        return Err(SettingsError::new(at("shape"), format!("'{shape}' is none of the cluster's machines")));
+    match machines {
+        Some(machines) if !machines.iter().any(|machines| machines.shape.name == shape) => {
+            let names: Vec<&str> = machines.iter().map(|machines| machines.shape.name.as_str()).collect();
+            let message = format!("'{shape}' is none of the cluster's machines; use one of {}", names.join(", "));
+            Err(SettingsError::new(key, message))
+        }
+        _ => Ok(Some(shape)),
     }
-    let mut notice = Millis::ZERO;
-    length(&at("notice"), raw.notice.as_deref().filter(|text| *text != "0s"), &mut notice)?;
-    let ends = [("hold", End::Hold), ("wrap", End::Wrap)];
-    let end = word(&at("end"), raw.end.as_deref().unwrap_or("hold"), &ends)?;
-    Ok(MarketSettings { trace, shape, notice, end })
 }
 
 fn catalog(key: &str, raw: &RawCatalog, base: &Path) -> Result<CatalogSettings> {
@@ -349,6 +432,7 @@ fn catalog(key: &str, raw: &RawCatalog, base: &Path) -> Result<CatalogSettings> 
     let mut max_age = Millis::ZERO;
     length(&at("max_age"), raw.max_age.as_deref(), &mut max_age)?;
     Ok(CatalogSettings {
+        key: key.to_owned(),
         file: base.join(required(&at("file"), raw.file.as_deref())?),
         provider: raw.provider.clone(),
         as_of: optional(&at("as_of"), raw.as_of.as_deref())?,
@@ -357,39 +441,55 @@ fn catalog(key: &str, raw: &RawCatalog, base: &Path) -> Result<CatalogSettings> 
 }
 
 /// Built-in list prices, then the operator's files, then single pairs.
-fn egress(raw: &RawEgress, ledger: Currency, base: &Path) -> Result<EgressTable> {
+fn egress(raw: &RawEgress, ledger: Currency, base: &Path, problems: &mut Problems) -> EgressTable {
     let mut table = if raw.defaults.unwrap_or(true) { defaults() } else { EgressTable::default() };
     for (index, file) in raw.files.iter().enumerate() {
-        let key = format!("egress.files[{index}].file");
-        let path = base.join(required(&key, file.file.as_deref())?);
-        let provider_key = format!("egress.files[{index}].provider");
-        let provider = required(&provider_key, file.provider.as_deref())?;
-        let opened = std::fs::File::open(&path).map_err(|error| {
-            SettingsError::new(&key, format!("'{}' cannot be read: {error}; check the path", path.display()))
-        })?;
-        let matrix = read_matrix(opened, provider)
-            .map_err(|error| SettingsError::new(&key, format!("'{}': {error}", path.display())))?;
-        matrix.apply_to(&mut table);
+        problems.take(egress_file(&format!("egress.files[{index}]"), file, base, &mut table));
     }
+    let mut seen = BTreeMap::new();
     for (index, pair) in raw.pairs.iter().enumerate() {
-        let at = |field: &str| format!("egress.pairs[{index}].{field}");
-        let from: Region = parsed(&at("from"), required(&at("from"), pair.from.as_deref())?)?;
-        let to: Region = parsed(&at("to"), required(&at("to"), pair.to.as_deref())?)?;
-        let per_gb: Micros = amount(&at("per_gb"), required(&at("per_gb"), pair.per_gb.as_deref())?, ledger)?;
-        let nanos = u64::try_from(per_gb.get()).unwrap_or(0).saturating_mul(1_000);
-        let tariff =
-            Tariff::flat(Unit::Gb, nanos).map_err(|error| SettingsError::new(at("per_gb"), error.to_string()))?;
+        let key = format!("egress.pairs[{index}]");
+        let Some((from, to, tariff)) = problems.take(egress_pair(&key, pair, ledger)) else { continue };
+        if let Some(first) = seen.insert((from.clone(), to.clone()), index) {
+            let message = format!("'{from}' to '{to}' is egress.pairs[{first}] already; keep one of the two");
+            problems.add(SettingsError::new(format!("{key}.from"), message));
+        }
         table.set_pair(from, to, tariff);
     }
-    Ok(table)
+    table
 }
 
-fn unique<'a>(key: &str, names: impl Iterator<Item = &'a Name>) -> Result<()> {
-    let mut seen = std::collections::BTreeSet::new();
+fn egress_file(key: &str, file: &RawEgressFile, base: &Path, table: &mut EgressTable) -> Result<()> {
+    let at = |field: &str| format!("{key}.{field}");
+    let path = base.join(required(&at("file"), file.file.as_deref())?);
+    let provider = required(&at("provider"), file.provider.as_deref())?;
+    let opened = std::fs::File::open(&path).map_err(|error| {
+        SettingsError::new(at("file"), format!("'{}' cannot be read: {error}; check the path", path.display()))
+    })?;
+    let matrix = read_matrix(opened, provider)
+        .map_err(|error| SettingsError::new(at("file"), format!("'{}': {error}", path.display())))?;
+    matrix.apply_to(table);
+    Ok(())
+}
+
+fn egress_pair(key: &str, pair: &RawEgressPair, ledger: Currency) -> Result<(Region, Region, Tariff)> {
+    let at = |field: &str| format!("{key}.{field}");
+    let from: Region = parsed(&at("from"), required(&at("from"), pair.from.as_deref())?)?;
+    let to: Region = parsed(&at("to"), required(&at("to"), pair.to.as_deref())?)?;
+    let per_gb: Micros = amount(&at("per_gb"), required(&at("per_gb"), pair.per_gb.as_deref())?, ledger)?;
+    let nanos = u64::try_from(per_gb.get()).unwrap_or(0).saturating_mul(1_000);
+    let tariff = Tariff::flat(Unit::Gb, nanos).map_err(|error| SettingsError::new(at("per_gb"), error.to_string()))?;
+    Ok((from, to, tariff))
+}
+
+/// Names are compared as they are written, so that an entry with another mistake still takes its name.
+fn unique<'a>(key: &str, names: impl Iterator<Item = Option<&'a str>>, problems: &mut Problems) {
+    let mut seen = BTreeMap::new();
     for (index, name) in names.enumerate() {
-        if !seen.insert(name) {
-            return Err(SettingsError::new(format!("{key}[{index}].name"), format!("'{name}' is there twice")));
+        let Some(name) = name else { continue };
+        if let Some(first) = seen.insert(name, index) {
+            let message = format!("'{}' is there twice, first as {key}[{first}]; rename one", escape(name));
+            problems.add(SettingsError::new(format!("{key}[{index}].name"), message));
         }
     }
-    Ok(())
 }

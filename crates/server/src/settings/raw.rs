@@ -14,6 +14,7 @@ pub struct Raw {
     pub default_policy: Option<String>,
     pub default_budget: Option<String>,
     pub currency: Option<String>,
+    pub confirm_restore: Option<String>,
     pub log: RawLog,
     pub lease: RawLease,
     pub money: RawMoney,
@@ -102,7 +103,7 @@ pub struct RawLocal {
 pub struct RawWebhooks {
     pub allow_http: Option<bool>,
     pub allowed_networks: Vec<String>,
-    pub allowed_ports: Vec<u16>,
+    pub allowed_ports: Vec<u32>,
     pub any_port: Option<bool>,
     pub timeout: Option<String>,
 }

@@ -1,168 +1,254 @@
 //! Which keys there are, so that an unknown one is refused with the nearest known name.
 
 use config::{Value, ValueKind};
+use leeway_model::name::escape;
 
-use super::SettingsError;
+use super::{Problems, SettingsError};
 
 /// What may stand under a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Node {
-    /// A single value, or a list of them.
-    Value,
-    /// Names that the operator chooses.
-    Free,
+    /// A text, which has a reading of its own.
+    Text,
+    /// A whole number from 0.
+    Whole,
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// A list of texts.
+    Texts,
+    /// A list of whole numbers from 0.
+    Wholes,
+    /// Texts under names that the operator chooses.
+    FreeTexts,
+    /// Numbers under names that the operator chooses.
+    FreeNumbers,
     Table(&'static [(&'static str, Node)]),
     List(&'static [(&'static str, Node)]),
 }
 
-use Node::{Free, List, Table, Value as Leaf};
+use Node::{Flag, FreeNumbers, FreeTexts, List, Number, Table, Text, Texts, Whole, Wholes};
 
 /// The whole file.
 pub const ROOT: &[(&str, Node)] = &[
-    ("installation", Leaf),
-    ("data_dir", Leaf),
-    ("listen", Leaf),
-    ("metrics_listen", Leaf),
-    ("default_policy", Leaf),
-    ("default_budget", Leaf),
-    ("currency", Leaf),
-    ("log", Table(&[("level", Leaf), ("format", Leaf)])),
-    ("lease", Table(&[("ttl", Leaf), ("kill_grace", Leaf), ("margin", Leaf)])),
+    ("installation", Text),
+    ("data_dir", Text),
+    ("listen", Text),
+    ("metrics_listen", Text),
+    ("default_policy", Text),
+    ("default_budget", Text),
+    ("currency", Text),
+    ("confirm_restore", Text),
+    ("log", Table(&[("level", Text), ("format", Text)])),
+    ("lease", Table(&[("ttl", Text), ("kill_grace", Text), ("margin", Text)])),
     (
         "money",
         Table(&[
-            ("horizon", Leaf),
-            ("stop_reserve", Leaf),
-            ("extend_before", Leaf),
-            ("meter_every", Leaf),
-            ("disk_gb_hour", Leaf),
-            ("price_max_age", Leaf),
+            ("horizon", Text),
+            ("stop_reserve", Text),
+            ("extend_before", Text),
+            ("meter_every", Text),
+            ("disk_gb_hour", Text),
+            ("price_max_age", Text),
         ]),
     ),
     (
         "launch",
         Table(&[
-            ("deadline", Leaf),
-            ("cooldown", Leaf),
-            ("cooldown_max", Leaf),
-            ("backoff", Leaf),
-            ("stop_again", Leaf),
-            ("drain", Leaf),
+            ("deadline", Text),
+            ("cooldown", Text),
+            ("cooldown_max", Text),
+            ("backoff", Text),
+            ("stop_again", Text),
+            ("drain", Text),
         ]),
     ),
     (
         "estimates",
         Table(&[
-            ("running_time", Leaf),
-            ("input_size", Leaf),
-            ("save_time", Leaf),
-            ("restore_time", Leaf),
-            ("launch_time", Leaf),
-            ("bandwidth", Leaf),
-            ("egress_per_gb", Leaf),
-            ("speeds", Free),
+            ("running_time", Text),
+            ("input_size", Text),
+            ("save_time", Text),
+            ("restore_time", Text),
+            ("launch_time", Text),
+            ("bandwidth", Text),
+            ("egress_per_gb", Text),
+            ("speeds", FreeNumbers),
         ]),
     ),
     (
         "limits",
         Table(&[
-            ("queue", Leaf),
-            ("group", Leaf),
-            ("placements_per_step", Leaf),
-            ("log_size", Leaf),
-            ("upload_size", Leaf),
-            ("keep_finished", Leaf),
-            ("keep_requests", Leaf),
+            ("queue", Whole),
+            ("group", Whole),
+            ("placements_per_step", Whole),
+            ("log_size", Text),
+            ("upload_size", Text),
+            ("keep_finished", Text),
+            ("keep_requests", Text),
         ]),
     ),
-    ("local", Table(&[("agent", Leaf)])),
+    ("local", Table(&[("agent", Text)])),
     (
         "webhooks",
         Table(&[
-            ("allow_http", Leaf),
-            ("allowed_networks", Leaf),
-            ("allowed_ports", Leaf),
-            ("any_port", Leaf),
-            ("timeout", Leaf),
+            ("allow_http", Flag),
+            ("allowed_networks", Texts),
+            ("allowed_ports", Wholes),
+            ("any_port", Flag),
+            ("timeout", Text),
         ]),
     ),
-    ("budgets", List(&[("name", Leaf), ("parent", Leaf), ("cap", Leaf), ("soft_limit", Leaf)])),
+    ("budgets", List(&[("name", Text), ("parent", Text), ("cap", Text), ("soft_limit", Text)])),
     (
         "clusters",
         List(&[
-            ("name", Leaf),
-            ("driver", Leaf),
-            ("region", Leaf),
-            ("zone", Leaf),
-            ("checkpoints", Leaf),
-            ("labels", Free),
+            ("name", Text),
+            ("driver", Text),
+            ("region", Text),
+            ("zone", Text),
+            ("checkpoints", Text),
+            ("labels", FreeTexts),
             (
                 "machines",
                 List(&[
-                    ("name", Leaf),
-                    ("instance_type", Leaf),
-                    ("cpus", Leaf),
-                    ("memory", Leaf),
-                    ("accelerator", Leaf),
-                    ("accelerators", Leaf),
-                    ("disk", Leaf),
-                    ("count", Leaf),
-                    ("on_demand", Leaf),
-                    ("spot", Leaf),
-                    ("reserved", Leaf),
+                    ("name", Text),
+                    ("instance_type", Text),
+                    ("cpus", Number),
+                    ("memory", Text),
+                    ("accelerator", Text),
+                    ("accelerators", Whole),
+                    ("disk", Text),
+                    ("count", Whole),
+                    ("on_demand", Text),
+                    ("spot", Text),
+                    ("reserved", Text),
                 ]),
             ),
-            ("market", Table(&[("trace", Leaf), ("shape", Leaf), ("notice", Leaf), ("end", Leaf)])),
+            ("market", Table(&[("trace", Text), ("shape", Text), ("notice", Text), ("end", Text)])),
         ]),
     ),
-    ("catalogs", List(&[("file", Leaf), ("layout", Leaf), ("provider", Leaf), ("as_of", Leaf), ("max_age", Leaf)])),
+    ("catalogs", List(&[("file", Text), ("layout", Text), ("provider", Text), ("as_of", Text), ("max_age", Text)])),
     (
         "egress",
         Table(&[
-            ("defaults", Leaf),
-            ("files", List(&[("file", Leaf), ("provider", Leaf)])),
-            ("pairs", List(&[("from", Leaf), ("to", Leaf), ("per_gb", Leaf)])),
+            ("defaults", Flag),
+            ("files", List(&[("file", Text), ("provider", Text)])),
+            ("pairs", List(&[("from", Text), ("to", Text), ("per_gb", Text)])),
         ]),
     ),
-    ("clock", Table(&[("speed", Leaf)])),
+    ("clock", Table(&[("speed", Whole)])),
 ];
 
-/// Refuses the first key that is not known, at whatever depth.
-pub fn check(value: &Value) -> Result<(), SettingsError> {
-    check_table(value, ROOT, "")
+/// Takes out every key that is not known and every value that is not of its key's kind, and says so of each.
+pub fn check(value: &mut Value, problems: &mut Problems) {
+    check_table(value, ROOT, "", problems);
 }
 
-fn check_table(value: &Value, known: &[(&str, Node)], path: &str) -> Result<(), SettingsError> {
-    let ValueKind::Table(table) = &value.kind else {
-        return Err(shape(value, path, "a table"));
+/// Whether the value may stay.
+fn check_table(value: &mut Value, known: &[(&str, Node)], path: &str, problems: &mut Problems) -> bool {
+    let origin = value.origin().map(str::to_owned);
+    let ValueKind::Table(table) = &mut value.kind else {
+        problems.add(shape(path, "a table").from_origin(origin.as_deref()));
+        return false;
     };
-    let mut keys: Vec<&String> = table.keys().collect();
+    let mut keys: Vec<String> = table.keys().cloned().collect();
     keys.sort();
     for key in keys {
-        let inner = &table[key];
         let at = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let Some((_, node)) = known.iter().find(|(name, _)| name == key) else {
-            return Err(unknown(key, known, &at).from_origin(inner.origin().or_else(|| origin_within(inner))));
-        };
-        match (node, &inner.kind) {
-            (Node::Table(known), _) => check_table(inner, known, &at)?,
-            (Node::List(known), ValueKind::Array(items)) => {
-                for (index, item) in items.iter().enumerate() {
-                    check_table(item, known, &format!("{at}[{index}]"))?;
-                }
+        let Some(inner) = table.get_mut(&key) else { continue };
+        let fits = match known.iter().find(|(name, _)| *name == key) {
+            Some((_, node)) => check_node(inner, node, &at, problems),
+            None => {
+                problems.add(unknown(&key, known, &at).from_origin(inner.origin().or_else(|| origin_within(inner))));
+                false
             }
-            (Node::List(_), _) => return Err(shape(inner, &at, "a list of tables, written [[...]]")),
-            (Node::Free, ValueKind::Table(_)) => {}
-            (Node::Free, _) => return Err(shape(inner, &at, "a table")),
-            (Node::Value, ValueKind::Table(_)) => return Err(shape(inner, &at, "a single value")),
-            (Node::Value, _) => {}
+        };
+        if !fits {
+            table.remove(&key);
         }
     }
-    Ok(())
+    true
 }
 
-fn shape(value: &Value, path: &str, wanted: &str) -> SettingsError {
-    SettingsError::new(path, format!("must be {wanted}")).from_origin(value.origin())
+fn check_node(value: &mut Value, node: &Node, at: &str, problems: &mut Problems) -> bool {
+    let origin = value.origin().map(str::to_owned);
+    let refused = match (node, &mut value.kind) {
+        (Node::Table(known), _) => return check_table(value, known, at, problems),
+        (Node::List(known), ValueKind::Array(items)) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                let path = format!("{at}[{index}]");
+                // A place in the list stays taken, so that the paths of those behind it are right.
+                if !check_table(item, known, &path, problems) {
+                    item.kind = ValueKind::Table(config::Map::new());
+                }
+            }
+            return true;
+        }
+        (Node::List(_), _) => shape(at, "a list of tables, written [[...]]"),
+        (Node::FreeTexts | Node::FreeNumbers, ValueKind::Table(table)) => {
+            let kind = if matches!(node, Node::FreeTexts) { &Text } else { &Number };
+            table.retain(|name, inner| check_node(inner, kind, &format!("{at}.{name}"), problems));
+            return true;
+        }
+        (Node::FreeTexts | Node::FreeNumbers, _) => shape(at, "a table"),
+        (Node::Texts | Node::Wholes, ValueKind::Array(items)) => {
+            let kind = if matches!(node, Node::Texts) { &Text } else { &Whole };
+            let mut fits = true;
+            for (index, item) in items.iter_mut().enumerate() {
+                fits &= check_node(item, kind, &format!("{at}[{index}]"), problems);
+            }
+            return fits;
+        }
+        (Node::Texts | Node::Wholes, _) => shape(at, "a list, written [\"...\", \"...\"]"),
+        (_, ValueKind::Table(_)) => shape(at, "a single value"),
+        (_, ValueKind::Array(_)) => shape(at, "a single value, not a list"),
+        (Node::Text, kind) if !matches!(kind, ValueKind::Nil) => return true,
+        (Node::Whole, kind) if whole(kind) => return true,
+        (Node::Number, kind) if number(kind) => return true,
+        (Node::Flag, kind) if flag(kind) => return true,
+        (node, kind) => {
+            let wanted = match node {
+                Node::Whole => "a whole number; write one such as 1",
+                Node::Number => "a number; write one such as 1.5",
+                Node::Flag => "a yes or no; write true or false",
+                _ => "a text; write one in quotes",
+            };
+            SettingsError::new(at, format!("'{}' is not {wanted}", escape(&kind.to_string())))
+        }
+    };
+    problems.add(refused.from_origin(origin.as_deref()));
+    false
+}
+
+/// Variables of the environment and flags are texts, whatever they say.
+fn whole(kind: &ValueKind) -> bool {
+    match kind {
+        ValueKind::I64(number) => u32::try_from(*number).is_ok(),
+        ValueKind::U64(number) => u32::try_from(*number).is_ok(),
+        ValueKind::String(text) => text.parse::<u32>().is_ok(),
+        _ => false,
+    }
+}
+
+fn number(kind: &ValueKind) -> bool {
+    match kind {
+        ValueKind::I64(_) | ValueKind::U64(_) | ValueKind::Float(_) => true,
+        ValueKind::String(text) => text.parse::<f64>().is_ok(),
+        _ => false,
+    }
+}
+
+fn flag(kind: &ValueKind) -> bool {
+    match kind {
+        ValueKind::Boolean(_) => true,
+        ValueKind::String(text) => matches!(text.as_str(), "true" | "false"),
+        _ => false,
+    }
+}
+
+fn shape(path: &str, wanted: &str) -> SettingsError {
+    SettingsError::new(path, format!("must be {wanted}"))
 }
 
 /// A table itself has no origin, but what is in it has.
@@ -200,9 +286,9 @@ pub fn scalar_keys() -> Vec<String> {
         for (name, node) in known {
             let at = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
             match node {
-                Node::Value => out.push(at),
-                Node::Table(inner) => collect(inner, &at, out),
-                Node::List(_) | Node::Free => {}
+                Text | Whole | Number | Flag | Texts | Wholes => out.push(at),
+                Table(inner) => collect(inner, &at, out),
+                List(_) | FreeTexts | FreeNumbers => {}
             }
         }
     }

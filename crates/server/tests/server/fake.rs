@@ -25,6 +25,7 @@ struct Table {
     launches: Vec<Launch>,
     machines: BTreeMap<RunId, u32>,
     stopped: BTreeSet<RunId>,
+    looks: u64,
     refuse: bool,
 }
 
@@ -35,6 +36,11 @@ impl Pretender {
 
     pub fn living(&self) -> Vec<RunId> {
         self.0.lock().unwrap().machines.keys().copied().collect()
+    }
+
+    /// How often somebody looked what is there.
+    pub fn looks(&self) -> u64 {
+        self.0.lock().unwrap().looks
     }
 
     /// A machine that nobody ordered.
@@ -67,7 +73,8 @@ impl ClusterDriver for Pretender {
     }
 
     async fn observe(&self, _cluster: &Name) -> Result<Observation, DriverError> {
-        let table = self.0.lock().unwrap();
+        let mut table = self.0.lock().unwrap();
+        table.looks += 1;
         let instance = |(run, rank): (RunId, u32)| Instance {
             run,
             rank,

@@ -152,12 +152,40 @@ async fn health_metrics_and_readiness_answer() {
         assert_eq!(status, tonic_health::pb::health_check_response::ServingStatus::Serving);
     }
     let text = get(&server, "/metrics").await;
-    for line in ["leeway_jobs{state=\"pending\"} 1", "leeway_budget_cap{budget=\"team\"} 1000.0", "# EOF"] {
+    let lines = [
+        "leeway_jobs{state=\"pending\"} 1",
+        "leeway_queued_jobs_by_reason{reason=\"",
+        "leeway_budget_cap{budget=\"team\"} 1000.0",
+        "leeway_budgets_not_shown 0",
+        "leeway_decision_seconds_bucket",
+        "leeway_placement_seconds_bucket",
+        "leeway_store_bytes{part=\"index\"}",
+        "# EOF",
+    ];
+    for line in lines {
         assert!(text.contains(line), "{line} in {text}");
     }
+    let journal = text.lines().find_map(|line| line.strip_prefix("leeway_store_bytes{part=\"journal\"} "));
+    assert!(journal.unwrap().parse::<u64>().unwrap() > 0, "{text}");
     assert!(get(&server, "/healthz").await.ends_with("ok\n"));
+    assert!(get(&server, "/livez").await.ends_with("ok\n"));
     assert!(get(&server, "/readyz").await.ends_with("ready\n"));
     assert!(get(&server, "/../../etc/passwd").await.starts_with("HTTP/1.1 404"));
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_of_budgets_are_bounded_however_many_budgets_there_are() {
+    let data = tempfile::tempdir().unwrap();
+    let mut config = fake::CONFIG.to_owned();
+    for number in 0..250 {
+        config += &format!("[[budgets]]\nname = \"b{number}\"\ncap = \"1 USD\"\nparent = \"team\"\n");
+    }
+    let server = fake::start_with(fake::settings(data.path(), &config), &Pretender::default()).await;
+    let text = get(&server, "/metrics").await;
+    assert_eq!(text.matches("leeway_budget_held{").count(), 200);
+    assert!(text.contains("leeway_budget_cap{budget=\"team\"}"), "roots are always shown");
+    assert!(text.contains("leeway_budgets_not_shown 51\n"), "{text}");
     server.shutdown().await.unwrap();
 }
 
