@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::client::DEFAULT_SERVER;
 use crate::commands::{agent, budget, clusters, completions, data, jobs, offers, serve, store, webhook};
@@ -140,11 +140,24 @@ pub fn refused(error: &clap::Error) -> ExitCode {
         let text = without_names(&error.render().to_string());
         eprintln!("{}", Failure::usage(text.trim().trim_start_matches("error: ")).to_json());
     } else if error.kind() == ErrorKind::MissingSubcommand {
-        eprint!("{}", without_names(&error.render().to_string()));
+        // Also where a variable of the environment has kept clap from showing it by itself.
+        eprint!("{}", help_of(std::env::args().skip(1)));
     } else {
         let _ = error.print();
     }
     ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { 0 })
+}
+
+/// The help of the innermost command that was typed.
+fn help_of(typed: impl Iterator<Item = String>) -> clap::builder::StyledStr {
+    let mut command = Cli::command();
+    command.build();
+    for word in typed {
+        if let Some(inner) = command.find_subcommand(&word) {
+            command = inner.clone();
+        }
+    }
+    command.render_help()
 }
 
 /// Without clap's list of every subcommand, which has the hidden ones and each alias in it; help lists them better.
@@ -157,8 +170,6 @@ fn without_names(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -243,6 +254,14 @@ mod tests {
             command.get_subcommands().for_each(check);
         }
         check(&Cli::command());
+    }
+
+    #[test]
+    fn who_types_half_a_command_is_helped_with_that_half() {
+        let help = |words: &[&str]| help_of(words.iter().map(|word| (*word).to_owned())).to_string();
+        assert!(help(&["--server", "x"]).contains("Work:") && !help(&[]).contains("agent"));
+        let jobs = help(&["--json", "jobs"]);
+        assert!(jobs.contains("Usage: leeway jobs") && jobs.contains("launch"), "{jobs}");
     }
 
     #[test]
