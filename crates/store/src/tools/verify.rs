@@ -83,6 +83,12 @@ pub struct Problem {
     pub repairable: bool,
 }
 
+/// Beside the store in a server's data directory: its key, and what its first start writes after the key.
+const KEY_FILE: &str = "secret.key";
+const SERVED_FILE: &str = "ledger-currency";
+/// The table of webhook endpoints, whose every row holds a sealed secret; numbers of tables are part of the format.
+const SEALED_TABLE: u8 = 12;
+
 /// Rows by key, with the hash of their kept form instead of the values.
 type Kept = BTreeMap<Key, Value>;
 
@@ -114,6 +120,7 @@ pub fn verify(dir: &Path, options: Options) -> Result<Report, Error> {
             if let Some(index) = index {
                 report.index(index, &replayed);
             }
+            report.key(dir, &replayed.rows);
             report.blobs(&Blobs::new(dir, options.files.clone()), &replayed.rows)?;
         }
     }
@@ -227,6 +234,25 @@ impl Report {
         }
     }
 
+    /// The key that opens sealed secrets and proves agents' tokens is no part of the store, but the store is of little
+    /// use without it: a server refuses to start.
+    fn key(&mut self, dir: &Path, rows: &Kept) {
+        let Some(data) = dir.parent().filter(|_| dir.ends_with("store")) else { return };
+        let sealed = rows.keys().filter(|key| key.first() == Some(&SEALED_TABLE)).count();
+        let served = self.head.index > 0 && data.join(SERVED_FILE).exists();
+        if (sealed == 0 && !served) || data.join(KEY_FILE).exists() {
+            return;
+        }
+        let what = match sealed {
+            0 => "the tokens of its agents and every secret that was sealed".to_owned(),
+            _ => format!("{sealed} secrets of webhooks, the tokens of its agents and secrets of jobs"),
+        };
+        let message =
+            format!("{} is missing, and with it {what}; restore it from a copy", data.join(KEY_FILE).display());
+        let place = KEY_FILE.to_owned();
+        self.problems.push(Problem { code: "KEY_MISSING", place, offset: 0, message, repairable: false });
+    }
+
     fn blobs(&mut self, blobs: &Blobs, rows: &Kept) -> Result<(), Error> {
         let files = blobs.list()?;
         self.blobs.files = files.len() as u64;
@@ -274,4 +300,41 @@ fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DiskStore, Entry, RowChange, Store as _};
+
+    /// Codes of what is wrong with a store that has one row of a table.
+    fn codes(data: &Path) -> Vec<&'static str> {
+        let report = verify(&data.join("store"), Options::default()).unwrap();
+        report.problems.iter().map(|problem| problem.code).collect()
+    }
+
+    fn store_with_row(data: &Path, table: u8) {
+        let options = Options { reserve_bytes: 0, min_free_bytes: 0, ..Options::default() };
+        let identity = Identity { installation: "local".into(), incarnation: "i-1".into() };
+        let mut store = DiskStore::init(&data.join("store"), identity, options).unwrap();
+        let rows = vec![RowChange { key: [table, 1].into(), value: Some((*b"v").into()) }];
+        store.append(Entry { index: 1, time_ms: 1, event: (*b"e").into(), decision: [].into(), rows }).unwrap();
+        store.flush().unwrap();
+        store.close().unwrap();
+    }
+
+    #[test]
+    fn a_missing_key_is_told_when_something_was_sealed_with_it() {
+        let sealed = tempfile::tempdir().unwrap();
+        store_with_row(sealed.path(), SEALED_TABLE);
+        assert_eq!(codes(sealed.path()), ["KEY_MISSING"]);
+        std::fs::write(sealed.path().join(KEY_FILE), [0; 64]).unwrap();
+        assert_eq!(codes(sealed.path()), [""; 0]);
+
+        let plain = tempfile::tempdir().unwrap();
+        store_with_row(plain.path(), 2);
+        assert_eq!(codes(plain.path()), [""; 0], "a restored store whose key is still to be brought");
+        std::fs::write(plain.path().join(SERVED_FILE), "USD\n").unwrap();
+        assert_eq!(codes(plain.path()), ["KEY_MISSING"], "a server has used it");
+    }
 }
