@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +11,10 @@ use crate::resources::MachineShape;
 use crate::{Name, Rate};
 
 /// A provider's region, written `aws/us-east-1`; the unit in which egress is priced.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Region(Box<str>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Region(Arc<str>);
+
+crate::name::stored_as_text!(Region, "a region");
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a region; write provider/region in lower case, such as aws/us-east-1 or onprem/berlin")]
@@ -57,7 +59,7 @@ impl TryFrom<String> for Region {
 
 impl From<Region> for String {
     fn from(region: Region) -> Self {
-        region.0.into()
+        region.as_str().to_owned()
     }
 }
 

@@ -1,19 +1,18 @@
 //! Names. A [`Name`] is an identity and is safe in paths, labels and URLs; a [`Text`] is what people read.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
-/// `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`: a DNS label.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Name(Box<str>);
+/// `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`: a DNS label. Its copies share one text: every key of an offer holds two.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Name(Arc<str>);
 
 /// Text for people: NFC, 1 to 256 bytes, no control and no bidirectional override characters. Never an identity.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Box<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +27,55 @@ pub enum NameError {
     Control(u32),
 }
 
+/// Written as the string it is and read through its `FromStr`, without a copy in between: a store holds millions.
+macro_rules! stored_as_text {
+    ($type:ident, $what:literal) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Reader;
+                impl serde::de::Visitor<'_> for Reader {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($what)
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_str(Reader)
+            }
+        }
+    };
+}
+pub(crate) use stored_as_text;
+
+stored_as_text!(Name, "a name");
+stored_as_text!(Text, "a text for people");
+
 impl Name {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Ord for Name {
+    /// As the texts are ordered. Copies are equal without a look at them: neighbours in an index often share a part.
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -58,7 +103,7 @@ impl TryFrom<String> for Name {
 
 impl From<Name> for String {
     fn from(name: Name) -> Self {
-        name.0.into()
+        name.as_str().to_owned()
     }
 }
 
