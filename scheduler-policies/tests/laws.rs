@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::{Arc, LazyLock};
 
-use leeway_core::policy::{JobView, Policy, Ranked, Scored, Verdict};
+use leeway_core::policy::{JobView, LastPlace, Policy, Ranked, Scored, Verdict};
 use leeway_model::job::{Job, JobState};
 use leeway_model::market::OfferKey;
 use leeway_model::resources::CapacityType;
@@ -83,7 +83,8 @@ fn risen(mut place: Scored, rise: Rise) -> Scored {
 }
 
 fn view<'a>(job: &'a Job, last: Option<&'a OfferKey>, ago: Millis) -> JobView<'a> {
-    JobView { now: NOW, job, last_offer: last.map(|offer| (offer, NOW.before(ago))), remaining: Millis::from_hours(1) }
+    let last = last.map(|offer| LastPlace { offer, ended: NOW.before(ago), closed_until: NOW.before(ago) });
+    JobView { now: NOW, job, last, remaining: Millis::from_hours(1) }
 }
 
 /// Places in a policy's order, as a search hands them over.

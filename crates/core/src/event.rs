@@ -145,6 +145,18 @@ pub enum Event {
     },
     /// Nothing happened but time.
     Woke,
+
+    // Agents, later: new variants stand last, because the journal knows a variant by its position.
+    /// A run's agent cannot hear the notices of its provider.
+    NoticesUnheard {
+        run: RunId,
+        rank: u32,
+    },
+    /// A checkpoint could not be saved because its store is full.
+    StoreFull {
+        run: RunId,
+        rank: u32,
+    },
 }
 
 impl Event {

@@ -40,10 +40,10 @@ impl Scheduler {
     /// The places that a round would choose among for a job that is not submitted.
     pub fn choose(&self, spec: &JobSpec) -> Search {
         let job = self.imagined(spec.clone());
-        let economics = Economics::of(&self.config, &job);
+        let economics = Economics::of(&self.config, &self.tables.datasets, &job);
         let scope = Scope::Everywhere(queue::groups_for(&job.spec.resources, &self.fleet));
         let (_, policy) = self.policy_of(&job);
-        select::search(self.market(policy.as_ref()), &self.view(&job, &economics), &economics, &scope)
+        select::search(self.market(&job, policy.as_ref()), &self.view(&job, &economics), &economics, &scope)
     }
 
     fn imagined(&self, spec: JobSpec) -> Job {
@@ -51,9 +51,9 @@ impl Scheduler {
     }
 
     fn evaluate(&self, job: &Job) -> Evaluation {
-        let economics = Economics::of(&self.config, job);
+        let economics = Economics::of(&self.config, &self.tables.datasets, job);
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
-        select::evaluate(self.market(policy.as_ref()), &view, &economics)
+        select::evaluate(self.market(job, policy.as_ref()), &view, &economics)
     }
 }

@@ -43,16 +43,63 @@ pub struct Locality<'a> {
     pub now: Timestamp,
 }
 
-impl Locality<'_> {
-    /// Cost of moving `bytes`, rounded up; zero where nothing moves; `None` when no price is known.
-    pub fn cost(&self, from: &Region, to: &Region, bytes: Bytes) -> Option<Micros> {
+/// The transfers of one bill, in their order: each begins in the tier that those before it have reached.
+#[derive(Clone, Debug)]
+pub struct Transfers<'a> {
+    locality: Locality<'a>,
+    /// What this bill moves so far, by who sends it over which kind of path.
+    moved: Vec<(&'a str, PathClass, Bytes)>,
+}
+
+impl<'a> Locality<'a> {
+    /// A bill without transfers.
+    pub fn transfers(self) -> Transfers<'a> {
+        Transfers { locality: self, moved: Vec::new() }
+    }
+
+    /// Cost of moving `bytes` alone, rounded up; zero where nothing moves; `None` when no price is known.
+    pub fn cost(self, from: &'a Region, to: &Region, bytes: Bytes) -> Option<Micros> {
+        self.transfers().cost(from, to, bytes)
+    }
+
+    /// Bytes that this month has moved before.
+    fn used(&self, provider: &str, class: PathClass) -> Bytes {
+        let key = PathKey { provider: provider.into(), class };
+        let moved = self.tables.moved.get(&key).filter(|moved| moved.month == self.now.month());
+        moved.map_or(Bytes::ZERO, |moved| moved.bytes)
+    }
+}
+
+impl<'a> Transfers<'a> {
+    /// Cost of moving `bytes` after everything that was added; zero where nothing moves; `None` when no price is
+    /// known. A difference of one cumulative function that is rounded up: parts cost together what their sum costs.
+    pub fn cost(&self, from: &'a Region, to: &Region, bytes: Bytes) -> Option<Micros> {
         if from == to || bytes.is_zero() {
             return Some(Micros::ZERO);
         }
-        let priced = self.prices.price(from, Destination::Region(to)).ok()?;
-        let key = PathKey { provider: from.provider().into(), class: priced.class };
-        let moved = self.tables.moved.get(&key).filter(|moved| moved.month == self.now.month());
-        Some(priced.tariff.cost(bytes, moved.map_or(Bytes::ZERO, |moved| moved.bytes)))
+        let priced = self.locality.prices.price(from, Destination::Region(to)).ok()?;
+        let used = self.locality.used(from.provider(), priced.class);
+        let before = self.before(from.provider(), priced.class);
+        let with = priced.tariff.cost(before.saturating_add(bytes), used);
+        Some(with.saturating_sub(priced.tariff.cost(before, used)))
+    }
+
+    /// Adds a transfer to the bill.
+    pub fn add(&mut self, from: &'a Region, to: &Region, bytes: Bytes) {
+        if from == to || bytes.is_zero() {
+            return;
+        }
+        let Ok(priced) = self.locality.prices.price(from, Destination::Region(to)) else { return };
+        let provider = from.provider();
+        match self.moved.iter_mut().find(|(sender, class, _)| *sender == provider && *class == priced.class) {
+            Some((_, _, moved)) => *moved = moved.saturating_add(bytes),
+            None => self.moved.push((provider, priced.class, bytes)),
+        }
+    }
+
+    fn before(&self, provider: &str, class: PathClass) -> Bytes {
+        let same = |(sender, of, _): &&(&str, PathClass, Bytes)| *sender == provider && *of == class;
+        self.moved.iter().find(same).map_or(Bytes::ZERO, |(_, _, moved)| *moved)
     }
 }
 

@@ -29,7 +29,13 @@ pub trait Policy: Send + Sync + Debug {
     /// place could cost and stops where that is no better than what it has.
     fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros;
 
-    /// What to do with the places that can be had now, best first; never empty.
+    /// One offer that [`decide`](Self::decide) must hear of when it can be had, however far behind the best it ranks.
+    fn also<'a>(&self, _job: &JobView<'a>) -> Option<&'a OfferKey> {
+        None
+    }
+
+    /// What to do with the best places that can be had now, best first; never empty. The one of [`also`](Self::also)
+    /// stands among them, or else after them.
     fn decide(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Verdict {
         Verdict::Place { position: 0, why: "lowest expected bill among the places that can be had now".into() }
     }
@@ -40,10 +46,21 @@ pub trait Policy: Send + Sync + Debug {
 pub struct JobView<'a> {
     pub now: Timestamp,
     pub job: &'a Job,
-    /// Offer of the newest run, when there was one, and when that run ended.
-    pub last_offer: Option<(&'a OfferKey, Timestamp)>,
+    /// Where its newest run was, when there was one.
+    pub last: Option<LastPlace<'a>>,
     /// Work left on a machine of relative speed 1.
     pub remaining: Millis,
+}
+
+/// Where a job's newest run was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastPlace<'a> {
+    pub offer: &'a OfferKey,
+    /// When that run ended.
+    pub ended: Timestamp,
+    /// The instant before which the offer takes no run of anybody; in the past when its cool-down is over, or when it
+    /// has none.
+    pub closed_until: Timestamp,
 }
 
 /// A place with its bill, before it is ranked.

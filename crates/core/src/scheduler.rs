@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use leeway_model::checkpoint::CheckpointState;
 use leeway_model::cluster::ClusterState;
 use leeway_model::job::{Job, JobState, Progress};
-use leeway_model::market::Offer;
+use leeway_model::market::{Offer, OfferKey};
 use leeway_model::run::{Run, RunState};
 use leeway_model::{JobId, Millis, RunId, Timestamp};
 
@@ -33,7 +34,7 @@ pub struct Scheduler {
     /// Jobs that wait for others, by the job they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Runs that are not released, by the offer they stand on.
-    pub(crate) standing: BTreeMap<leeway_model::market::OfferKey, BTreeSet<RunId>>,
+    pub(crate) standing: BTreeMap<OfferKey, BTreeSet<RunId>>,
     /// Budgets that gained room since the last round.
     pub(crate) roomier: BTreeSet<leeway_model::Name>,
     /// The last round stopped at its bound; another must follow at once.
@@ -125,6 +126,8 @@ impl Scheduler {
                 None
             }
             Event::Woke => None,
+            Event::NoticesUnheard { run, rank } => Some(self.on_notices_unheard(run, rank)),
+            Event::StoreFull { run, rank } => Some(self.on_store_full(run, rank)),
         }
     }
 
@@ -243,7 +246,7 @@ impl Scheduler {
 
     /// Jobs whose rows changed since the last drain.
     pub fn changed_jobs(&self) -> impl Iterator<Item = JobId> {
-        self.tables.jobs.changed().copied()
+        self.tables.jobs.changed()
     }
 
     /// Hands every changed row to `sink` and forgets that it changed.
@@ -260,19 +263,16 @@ impl Scheduler {
         now: Timestamp,
         rows: impl IntoIterator<Item = (TableId, Vec<u8>, S)>,
     ) -> Result<Self, RowError> {
-        let mut scheduler = Self::new(config, policies);
-        scheduler.now = now;
-        scheduler.volatile.started = now;
-        let mut offers: Vec<Offer> = Vec::new();
+        let mut restoring = Self::restoring(config, policies);
         for (table, key, source) in rows {
-            if table == TableId::Offer {
-                offers.push(source.decode().map_err(|detail| RowError { table, detail })?);
-            } else {
-                scheduler.tables.load(table, &key, &source)?;
-            }
+            restoring.row(table, &key, &source)?;
         }
-        scheduler.rebuild(offers);
-        Ok(scheduler)
+        Ok(restoring.finish(now))
+    }
+
+    /// As [`restore`](Self::restore), for a caller that has the rows one at a time and need not keep them.
+    pub fn restoring(config: Config, policies: PolicySet) -> Restoring {
+        Restoring { scheduler: Self::new(config, policies), offers: Vec::new() }
     }
 
     fn rebuild(&mut self, offers: Vec<Offer>) {
@@ -291,10 +291,12 @@ impl Scheduler {
             }
         }
         self.fleet.settle();
-        let runs: Vec<Run> = self.tables.runs.values().filter(|run| !run.state.is_over()).cloned().collect();
-        for run in &runs {
-            self.stand(run);
-            self.set_run_timer(run.id);
+        let standing = self.tables.runs.values().filter(|run| !run.state.is_over());
+        let standing: Vec<(OfferKey, u32, RunId)> =
+            standing.map(|run| (run.offer.clone(), run.nodes, run.id)).collect();
+        for (offer, nodes, run) in standing {
+            self.stand(offer, nodes, run);
+            self.set_run_timer(run);
         }
         for job in self.tables.jobs.values() {
             match job.state {
@@ -333,12 +335,38 @@ impl Scheduler {
             }
         }
         for checkpoint in self.tables.checkpoints.values() {
-            if checkpoint.state == leeway_model::checkpoint::CheckpointState::Expired {
+            if checkpoint.state == CheckpointState::Expired {
                 actions
                     .push(Action::DeleteCheckpoint { job: checkpoint.job, checkpoint: checkpoint.reference.clone() });
             }
         }
         actions
+    }
+}
+
+/// A scheduler whose rows come one at a time; see [`Scheduler::restore`].
+#[derive(Debug)]
+pub struct Restoring {
+    scheduler: Scheduler,
+    offers: Vec<Offer>,
+}
+
+impl Restoring {
+    /// Takes one durable row. Rows come in the order of their keys.
+    pub fn row(&mut self, table: TableId, key: &[u8], source: &impl RowSource) -> Result<(), RowError> {
+        if table != TableId::Offer {
+            return self.scheduler.tables.load(table, key, source);
+        }
+        self.offers.push(source.decode().map_err(|detail| RowError { table, detail })?);
+        Ok(())
+    }
+
+    /// Builds what follows from the rows.
+    pub fn finish(mut self, now: Timestamp) -> Scheduler {
+        self.scheduler.now = now;
+        self.scheduler.volatile.started = now;
+        self.scheduler.rebuild(self.offers);
+        self.scheduler
     }
 }
 

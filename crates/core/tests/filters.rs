@@ -7,6 +7,7 @@ mod support;
 use leeway_core::event::Event;
 use leeway_core::reply::Reply;
 use leeway_core::round::select::Evaluation;
+use leeway_model::checkpoint::Interval;
 use leeway_model::cluster::ClusterSpec;
 use leeway_model::decision::Rule;
 use leeway_model::job::{JobSpec, JobState};
@@ -79,7 +80,11 @@ fn what_a_machine_lacks_is_named() {
     no(|ask| ask.instance_type = Some("p4d.24xlarge".into()), Rule::InstanceType, "is a p3.2xlarge");
     no(|ask| ask.infra.region = Some("us-west-2".into()), Rule::Place, "lies in aws/us-east-1");
     no(|ask| ask.spot = SpotPolicy::Spot, Rule::CapacityType, "is on-demand");
-    no(|ask| ask.max_hourly_cost = Some(usd("3.05")), Rule::MaxHourlyCost, "costs 3.06 an hour");
+    no(
+        |ask| ask.max_hourly_cost = Some(usd("3.05")),
+        Rule::MaxHourlyCost,
+        "costs 3.06 an hour; max_hourly_cost is 3.05",
+    );
     assert_eq!(offers(&desk, asking(|ask| ask.max_hourly_cost = Some(usd("3.06")))), ["east/v100/on-demand"]);
     assert_eq!(offers(&desk, asking(|ask| ask.cpus = cpus(4_000, true))), ["east/v100/on-demand"]);
 }
@@ -93,6 +98,46 @@ fn c_13_an_unknown_accelerator_matches_nothing_and_is_told_what_there_is() {
         let id = desk.submit(spec);
         assert_eq!(desk.scheduler.reason(desk.job(id)).unwrap().code.as_ref(), "NO_OFFERS");
     }
+}
+
+#[test]
+fn c_12_what_asks_for_nothing_is_refused_by_its_field() {
+    let mut desk = plain();
+    let quantity = |amount| Some(Quantity { amount, or_more: true });
+    let mut refused = |change: &dyn Fn(&mut JobSpec), code: &str, field: &str| {
+        let mut spec = job("train");
+        change(&mut spec);
+        let refusal = desk.try_submit(spec.clone()).unwrap_err();
+        assert_eq!(refusal.code, code);
+        assert!(refusal.message.contains(field), "{}", refusal.message);
+        assert_eq!(desk.scheduler.dry_run(spec).unwrap_err().code, code, "a dry run says the same");
+    };
+    let none = |model: &str, count| Some(Accelerators { model: model.into(), count });
+    refused(&|spec| spec.resources[0].accelerators = none("V100", 0), "INVALID_RESOURCES", "resources[0].accelerators");
+    refused(&|spec| spec.resources[0].accelerators = none("", 1), "INVALID_RESOURCES", "resources[0].accelerators");
+    refused(&|spec| spec.resources[0].cpus = quantity(MilliCpus(0)), "INVALID_RESOURCES", "resources[0].cpus");
+    let memory = |amount| Some(Quantity { amount, or_more: false });
+    refused(&|spec| spec.resources[0].memory = memory(Bytes::ZERO), "INVALID_RESOURCES", "resources[0].memory");
+    refused(&|spec| spec.nodes = 0, "NOTHING_ASKED", "at least one machine");
+    refused(&|spec| spec.nodes = u32::MAX, "TOO_MANY_NODES", "nodes is 4294967295");
+    refused(
+        &|spec| spec.checkpoint.as_mut().unwrap().interval = Interval::Every(Millis::ZERO),
+        "INVALID_CHECKPOINT",
+        "checkpoint.interval",
+    );
+    assert!(desk.scheduler.tables().jobs.is_empty());
+}
+
+#[test]
+fn c_12_a_machine_with_a_model_and_no_accelerators_is_no_declaration() {
+    let mut desk = plain();
+    for (model, count) in [("V100", 0), ("", 1)] {
+        let mut spec = cluster("odd", "aws/us-west-2", 4, "", "3.06");
+        spec.machines[0].shape.accelerators = Some(Accelerators { model: model.into(), count });
+        let Reply::Refused(refused) = desk.apply(Event::ClusterRegistered { spec }) else { panic!("it was taken") };
+        assert_eq!(refused.code, "INVALID_SHAPE");
+    }
+    assert_eq!(desk.scheduler.fleet().len(), 1);
 }
 
 #[test]
@@ -251,7 +296,7 @@ fn a_job_does_not_start_where_its_bill_would_pass_its_own_cap() {
         spec.money.max_cost = Some(dollars(most));
         spec
     };
-    check(&desk, capped("3.05"), Rule::MaxCost, "the expected bill passes what the job may still cost");
+    check(&desk, capped("3.05"), Rule::MaxCost, "is expected to cost 3.06; max_cost is 3.05");
     assert_eq!(offers(&desk, capped("3.06")), ["east/v100/on-demand"]);
     let mut waiting = capped("3.06");
     waiting.money.value_per_hour = Some(usd("50"));
@@ -330,7 +375,68 @@ fn a_price_limit_of_one_alternative_does_not_bind_another() {
         assert_eq!(offers(&desk, spec.clone()), ["east/v100/on-demand"]);
         assert_eq!(desk.scheduler.choose(&spec).places.len(), 1);
     }
-    check(&desk, among(vec![limited.clone(), limited], false), Rule::MaxHourlyCost, "costs 3.06 an hour");
+    check(
+        &desk,
+        among(vec![limited.clone(), limited], false),
+        Rule::MaxHourlyCost,
+        "costs 3.06 an hour; max_hourly_cost is 1.00",
+    );
+}
+
+#[test]
+fn a_job_that_only_its_hourly_limit_keeps_waiting_says_so_until_a_price_falls() {
+    let mut desk = fleet([
+        cluster("east", "aws/us-east-1", 1, "1.20", "3.06"),
+        cluster("west", "aws/us-west-2", 1, "1.30", "3.06"),
+    ]);
+    let id = desk.submit(asking(|ask| ask.max_hourly_cost = Some(usd("1.00"))));
+    let reason = desk.scheduler.reason(desk.job(id)).unwrap();
+    assert_eq!(reason.code.as_ref(), "MAX_HOURLY_COST");
+    let said = "every machine that fits costs more than its max_hourly_cost of 1.00; \
+                the cheapest, east/v100/spot, costs 1.20 an hour";
+    assert_eq!(reason.message.as_ref(), said);
+    // One that is cheap enough and taken makes it a matter of capacity.
+    observe(&mut desk, Spot, "0.90", "USD");
+    assert_eq!(desk.state(id), JobState::Starting);
+    let next = desk.submit(asking(|ask| ask.max_hourly_cost = Some(usd("1.00"))));
+    assert_eq!(desk.scheduler.reason(desk.job(next)).unwrap().code.as_ref(), "NO_CAPACITY");
+}
+
+#[test]
+fn a_job_that_spent_before_is_told_what_it_spent_beside_the_bill() {
+    let mut desk = plain();
+    let mut spec = job("train");
+    spec.money.max_cost = Some(dollars("4.00"));
+    let id = desk.submit(spec);
+    let run = desk.newest(id);
+    desk.up(run);
+    desk.work(run, Millis::from_mins(30), 1);
+    desk.gone(run);
+    desk.pass(Millis::from_mins(1));
+    let waits = desk.scheduler.explain(id).unwrap();
+    assert_eq!(waits.reason.unwrap().code.as_ref(), "MAX_COST");
+    let detail = waits.evaluation.unwrap().rejections[0].detail.clone();
+    assert_eq!(detail.as_ref(), "is expected to cost 3.06 and 1.53 was spent; max_cost is 4.00");
+}
+
+#[test]
+fn large_machines_are_found_among_any_number_of_small_ones() {
+    let sized = |title: &str, cpus: u32, price: &str| {
+        let mut spec = cluster(title, "aws/us-east-1", 2, "", price);
+        spec.machines[0].shape.cpus = MilliCpus(cpus);
+        spec
+    };
+    let small = (0..40).map(|number| sized(&format!("s{number}"), 4_000, "0.50"));
+    let mut desk = fleet(small.chain([sized("large", 32_000, "2.00")]));
+    let spec = asking(|ask| ask.cpus = Some(Quantity { amount: MilliCpus(16_000), or_more: true }));
+    let found = desk.scheduler.choose(&spec);
+    assert_eq!((found.places.len(), found.visited), (1, 1), "the small ones are not even looked at");
+    // Declared anew with other machines, an offer is found under its new size only.
+    desk.apply(Event::ClusterRegistered { spec: sized("s7", 64_000, "0.40") });
+    desk.apply(Event::ClusterRegistered { spec: sized("large", 8_000, "2.00") });
+    let found = desk.scheduler.choose(&spec);
+    let names: Vec<_> = found.places.iter().map(|place| place.ranked.offer.to_string()).collect();
+    assert_eq!(names, ["s7/v100/on-demand"]);
 }
 
 #[test]

@@ -6,11 +6,13 @@ mod support;
 
 use leeway_core::Config;
 use leeway_core::event::Event;
+use leeway_core::reply::Reply;
 use leeway_model::checkpoint::{CheckpointId, CheckpointRef, Interval};
 use leeway_model::cluster::ClusterSpec;
-use leeway_model::decision::{Assumption, Candidate};
+use leeway_model::dataset::{Dataset, Replica};
+use leeway_model::decision::{Assumption, Candidate, Rule};
 use leeway_model::egress::{EgressSpec, ProviderSpec, RuleSpec, TierSpec, Unit};
-use leeway_model::job::{DataInput, DataOutput, JobSpec, Progress};
+use leeway_model::job::{DataInput, DataOutput, JobSpec, JobState, Progress};
 use leeway_model::market::InterruptionBelief;
 use leeway_model::resources::CapacityType::{self, OnDemand, Spot};
 use leeway_model::{Bytes, InstallationId, Micros, Millis, Term};
@@ -105,22 +107,25 @@ fn resumed(checkpoint: &str) -> (Desk, leeway_model::JobId) {
     let mut desk = desk();
     desk.apply(Event::SpaceChanged { short: true });
     let id = desk.submit(work(|_| {}));
-    let region: leeway_model::cluster::Region = checkpoint.parse().unwrap();
     desk.restart(
         |_| {},
         |job| {
             job.progress = Progress { step: 400, total: Some(1_000) };
-            job.checkpoint = Some(CheckpointRef {
-                id: CheckpointId { epoch: 1, seq: 1 },
-                step: 250,
-                size: Bytes::from_gb(20),
-                manifests: vec![[0; 32]],
-                base: "file:///checkpoints".into(),
-                region: region.clone(),
-            });
+            job.checkpoint = Some(reference(checkpoint));
         },
     );
     (desk, id)
+}
+
+fn reference(region: &str) -> CheckpointRef {
+    CheckpointRef {
+        id: CheckpointId { epoch: 1, seq: 1 },
+        step: 250,
+        size: Bytes::from_gb(20),
+        manifests: vec![[0; 32]],
+        base: "file:///checkpoints".into(),
+        region: region.parse().unwrap(),
+    }
 }
 
 #[test]
@@ -168,6 +173,93 @@ fn inputs_and_outputs_are_priced_by_the_tier_and_are_free_at_home() {
     let to = |region: &'static str, gb| work(move |spec| spec.outputs = Some(output(region, Some(gb))));
     check(to("aws/us-west-2", 60), OnDemand, Term::OutputEgress, "1");
     check(to("aws/us-east-1", 60), OnDemand, Term::OutputEgress, "0");
+}
+
+#[test]
+fn the_transfers_of_one_bill_go_up_the_tiers_together() {
+    let two =
+        work(|spec| spec.data = vec![input(Some("aws/us-west-2"), Some(9)), input(Some("aws/us-west-2"), Some(9))]);
+    check(two, OnDemand, Term::InputEgress, "0.16");
+    let there_and_back = work(|spec| {
+        spec.data = vec![input(Some("aws/us-west-2"), Some(9))];
+        spec.outputs = Some(output("aws/us-west-2", Some(9)));
+    });
+    check(there_and_back.clone(), OnDemand, Term::InputEgress, "0");
+    check(there_and_back, OnDemand, Term::OutputEgress, "0.16");
+    let mut desk = desk();
+    desk.apply(Event::SpaceChanged { short: true });
+    let other = desk.submit(work(|spec| spec.data = vec![input(Some("aws/us-west-2"), Some(10))]));
+    desk.restart(|_| {}, |job| job.checkpoint = Some(reference("aws/us-west-2")));
+    let evaluation = desk.scheduler.explain(other).unwrap().evaluation.unwrap();
+    let there = evaluation.candidates.iter().find(|there| there.offer == offer("east", OnDemand)).unwrap();
+    assert_eq!(there.bill.get(Term::CheckpointMove), dollars("0.4"), "the inputs used up what is free");
+}
+
+fn dataset(replicas: &[&str]) -> Event {
+    let replica = |region: &&str| Replica { region: region.parse().unwrap(), url: "s3://copy".into() };
+    let replicas = replicas.iter().map(replica).collect();
+    Event::DatasetRegistered { dataset: Dataset { name: name("corpus"), size: Bytes::from_gb(60), replicas } }
+}
+
+fn reading(url: &str) -> JobSpec {
+    work(|spec| spec.data = vec![DataInput { url: url.into(), region: None, size: None }])
+}
+
+#[test]
+fn a_dataset_is_brought_from_its_cheapest_replica_and_has_its_own_size() {
+    for (replicas, expected) in [
+        (&["aws/us-west-2"][..], "1"),
+        (&["onprem/berlin", "aws/us-west-2"], "1"),
+        (&["aws/us-west-2", "aws/us-east-1"], "0"),
+        (&["onprem/berlin"], "7.2"),
+    ] {
+        let mut desk = desk();
+        desk.apply(dataset(replicas));
+        check_at(&desk, reading("dataset://corpus"), OnDemand, Term::InputEgress, expected);
+        let assumed = look(&desk, reading("dataset://corpus/"), OnDemand).assumed;
+        assert_eq!(assumed.contains(&Assumption::EgressPrice), replicas == ["onprem/berlin"], "{replicas:?}");
+        assert!(!assumed.contains(&Assumption::InputSize), "the dataset has its size");
+    }
+}
+
+#[test]
+fn an_input_without_any_replica_is_rejected_everywhere_and_starts_when_one_is_declared() {
+    for url in ["dataset://corpus", "dataset://other", "dataset://No Name"] {
+        let mut desk = desk();
+        desk.apply(dataset(&[]));
+        let rejected = desk.scheduler.dry_run(reading(url)).unwrap();
+        assert!(rejected.candidates.is_empty());
+        for rejection in &rejected.rejections {
+            assert_eq!(rejection.rule, Rule::DataUnreachable);
+            assert!(rejection.detail.starts_with(&format!("input {url} has no replica")), "{}", rejection.detail);
+        }
+        assert_eq!(rejected.rejections.len(), 2);
+        let id = desk.submit(reading(url));
+        let like = desk.submit(work(|_| {}));
+        assert_eq!(desk.state(id), JobState::Pending);
+        assert_eq!(desk.scheduler.reason(desk.job(id)).unwrap().code.as_ref(), "DATA_UNREACHABLE");
+        assert_eq!(desk.state(like), JobState::Starting, "one that asks for the same machines is not held up");
+        desk.restart(|_| {}, |_| {});
+        desk.pass(Millis::from_hours(2));
+        assert_eq!(desk.scheduler.reason(desk.job(id)).unwrap().code.as_ref(), "DATA_UNREACHABLE");
+        desk.apply(dataset(&["aws/us-west-2"]));
+        assert_eq!(desk.state(id) == JobState::Starting, url == "dataset://corpus", "{url}");
+    }
+}
+
+#[test]
+fn a_dataset_is_not_removed_while_an_unfinished_job_reads_it() {
+    let mut desk = desk();
+    desk.apply(dataset(&["aws/us-west-2"]));
+    let id = desk.submit(reading("dataset://corpus"));
+    let removal = || Event::DatasetRemoved { dataset: name("corpus") };
+    let Reply::Refused(refused) = desk.apply(removal()) else { panic!("it was removed") };
+    assert_eq!(refused.code, "DATASET_IN_USE");
+    assert!(refused.message.contains(&id.to_string()), "{}", refused.message);
+    let run = desk.newest(id);
+    desk.up(run);
+    desk.exit(run, 0);
+    assert_eq!(desk.apply(removal()), Reply::Done);
 }
 
 #[test]
@@ -281,6 +373,15 @@ proptest! {
         let slack = Micros::new(8);
         prop_assert!(calm.bill.total() <= rough.bill.total().saturating_add(slack));
         prop_assert!(calm.expected_time <= rough.expected_time);
+    }
+
+    #[test]
+    fn the_bill_of_parts_in_sequence_is_the_bill_of_their_sum(parts in proptest::collection::vec(0_u64..40, 1..6)) {
+        let bill = |parts: &[u64]| {
+            let data = parts.iter().map(|gb| input(Some("aws/us-west-2"), Some(*gb))).collect();
+            look(&desk(), work(|spec| spec.data = data), OnDemand).bill
+        };
+        prop_assert_eq!(bill(&parts), bill(&[parts.iter().sum()]));
     }
 
     #[test]

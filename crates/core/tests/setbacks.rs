@@ -184,3 +184,79 @@ fn c_21_a_price_that_rises_before_the_launch_is_what_the_run_is_charged() {
     desk.gone(run);
     assert_eq!(desk.job(id).posted.total(), support::dollars("0.30"));
 }
+
+/// Machines of our own at a declared price, in two rooms.
+fn rooms() -> Desk {
+    let mut desk = Desk::empty();
+    desk.apply(Event::ClusterRegistered { spec: cluster("attic", "home/attic", 8, "", "0.10") });
+    desk.apply(Event::ClusterRegistered { spec: cluster("cellar", "home/cellar", 1, "", "0.20") });
+    desk.budget("team", None, "1000");
+    desk
+}
+
+fn cluster_of(desk: &Desk, id: JobId) -> String {
+    desk.run(desk.newest(id)).offer.cluster.to_string()
+}
+
+#[test]
+fn a_dead_agent_on_machines_without_a_market_is_a_setback_of_its_job_there_and_of_nobody_else() {
+    let mut desk = rooms();
+    let id = desk.submit(job("train"));
+    lose(&mut desk, id);
+    assert_eq!(cluster_of(&desk, id), "cellar", "it goes on where it was not lost");
+    let other = desk.submit(job("other"));
+    assert_eq!(cluster_of(&desk, other), "attic", "one dead agent keeps no other job off a whole kind of machine");
+    lose(&mut desk, id);
+    let third = desk.submit(job("third"));
+    assert_eq!(cluster_of(&desk, third), "attic");
+}
+
+#[test]
+fn with_no_other_place_a_lost_job_waits_a_moment_that_doubles_and_its_like_do_not() {
+    let mut desk = Desk::empty();
+    desk.apply(Event::ClusterRegistered { spec: cluster("attic", "home/attic", 8, "", "0.10") });
+    desk.budget("team", None, "1000");
+    let id = desk.submit(job("train"));
+    for wait in [10, 20, 40] {
+        lose(&mut desk, id);
+        assert_eq!(desk.state(id), JobState::Pending);
+        let told = desk.scheduler.explain(id).unwrap();
+        assert_eq!(told.reason.unwrap().code.as_ref(), "COOLING_DOWN");
+        let evaluation = told.evaluation.unwrap();
+        let detail = evaluation.rejections[0].detail.as_ref();
+        assert!(detail.starts_with("lost the job's last run; it is tried there again in "), "{detail}");
+        let like = desk.submit(job("like"));
+        assert_eq!(desk.state(like), JobState::Starting);
+        desk.pass(Millis::from_secs(wait - 1));
+        assert_eq!(desk.state(id), JobState::Pending, "after {wait} s less one");
+        desk.pass(Millis::from_secs(1));
+        assert_eq!(desk.state(id), JobState::Starting, "after {wait} s");
+    }
+}
+
+#[test]
+fn several_jobs_that_are_lost_within_minutes_do_cool_a_place_down() {
+    let mut desk = rooms();
+    let jobs: Vec<JobId> = (0..3).map(|number| desk.submit(job(&format!("job {number}")))).collect();
+    for (number, id) in jobs.iter().enumerate() {
+        let cooling = desk.scheduler.dry_run(job("probe")).unwrap().rejections.len();
+        assert_eq!(cooling, usize::from(number > 0), "the cellar is full from the first loss on");
+        let run = desk.newest(*id);
+        desk.up(run);
+        desk.gone(run);
+        desk.pass(Millis::from_secs(5));
+    }
+    let told = desk.scheduler.dry_run(job("probe")).unwrap();
+    assert!(told.rejections.iter().any(|one| one.detail.starts_with("refused or lost a run")), "{:?}", told.rejections);
+}
+
+#[test]
+fn where_a_market_moves_one_loss_keeps_everybody_off() {
+    let mut desk = desk();
+    desk.price("c10", "0.11");
+    let id = desk.submit(on_spot("train"));
+    assert_eq!(cluster_of(&desk, id), "c10");
+    lose(&mut desk, id);
+    let other = desk.submit(on_spot("other"));
+    assert_ne!(cluster_of(&desk, other), "c10");
+}

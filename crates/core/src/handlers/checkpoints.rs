@@ -106,6 +106,7 @@ impl Scheduler {
                 notice.saved = notice.saved || now >= notice.received;
             }
         }
+        self.saves_again(run.id);
         self.retain(job);
         committed(id, true)
     }

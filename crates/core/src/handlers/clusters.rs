@@ -1,21 +1,21 @@
 //! Clusters and datasets coming and going.
 
-use leeway_model::Name;
 use leeway_model::cluster::{ClusterSpec, ClusterState};
 use leeway_model::dataset::Dataset;
+use leeway_model::job::Job;
+use leeway_model::{JobId, Name};
 
+use super::admission::check_cluster;
 use crate::reply::{Refused, RefusedKind, Reply};
+use crate::round::moves::dataset_of;
 use crate::scheduler::Scheduler;
 use crate::state::Cluster;
 
 impl Scheduler {
     /// Adds a cluster, or brings its declaration up to date.
     pub(crate) fn on_cluster_registered(&mut self, spec: ClusterSpec) -> Reply {
-        let mut shapes: Vec<&Name> = spec.machines.iter().map(|machines| &machines.shape.name).collect();
-        shapes.sort();
-        if let Some(twice) = shapes.windows(2).find(|pair| pair[0] == pair[1]) {
-            let message = format!("cluster '{}' declares machine shape '{}' twice", spec.name, twice[0]);
-            return Reply::Refused(Refused::new(RefusedKind::Invalid, "DUPLICATE_SHAPE", message));
+        if let Err(refused) = check_cluster(&spec) {
+            return Reply::Refused(refused);
         }
         let known = self.tables.clusters.get(&spec.name);
         if known.is_some_and(|known| known.spec == spec) {
@@ -97,15 +97,33 @@ impl Scheduler {
         Reply::Done
     }
 
+    /// Adds or replaces a dataset, and lets the jobs that could not reach their data look again.
     pub(crate) fn on_dataset_registered(&mut self, dataset: Dataset) -> Reply {
         self.tables.datasets.insert(dataset.name.clone(), dataset);
+        let waiting: Vec<JobId> = self.queue.without_data().collect();
+        for id in waiting {
+            if let Some(job) = self.tables.jobs.get(&id) {
+                self.queue.add(job, &self.fleet);
+            }
+        }
         Reply::Done
     }
 
     pub(crate) fn on_dataset_removed(&mut self, name: &Name) -> Reply {
-        match self.tables.datasets.remove(name) {
-            Some(_) => Reply::Done,
-            None => Reply::Refused(Refused::not_found("dataset", name)),
+        if !self.tables.datasets.contains(name) {
+            return Reply::Refused(Refused::not_found("dataset", name));
         }
+        let reads = |job: &&Job| {
+            let mut inputs = job.spec.data.iter();
+            !job.state.is_terminal() && inputs.any(|input| dataset_of(&input.url) == Some(Some(name.clone())))
+        };
+        let users: Vec<String> =
+            self.tables.jobs.values().filter(reads).take(8).map(|job| job.id.to_string()).collect();
+        if !users.is_empty() {
+            let message = format!("dataset '{name}' is read by {}; wait for them or cancel them", users.join(", "));
+            return Reply::Refused(Refused::new(RefusedKind::Precondition, "DATASET_IN_USE", message));
+        }
+        self.tables.datasets.remove(name);
+        Reply::Done
     }
 }

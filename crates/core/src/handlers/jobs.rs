@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leeway_model::job::{Job, JobSpec, JobState, Reason, RetriesUsed, StartReason};
+use leeway_model::job::{Job, JobState, Reason, RetriesUsed, StartReason};
 use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{EndReason, RunState};
 use leeway_model::{JobId, Name};
@@ -108,49 +108,6 @@ impl Scheduler {
             }
         }
         refused
-    }
-
-    /// What must hold of a job's spec beside what its types say.
-    pub(crate) fn check_spec(&self, spec: &JobSpec) -> Result<(), Refused> {
-        let invalid = |code, message: String| Err(Refused::new(RefusedKind::Invalid, code, message));
-        if spec.nodes == 0 || spec.resources.is_empty() {
-            return invalid("NOTHING_ASKED", "a job asks for at least one machine of at least one kind".into());
-        }
-        if let Some(policy) = &spec.policy
-            && self.policies.get(policy).is_none()
-        {
-            let known: Vec<&str> = self.policies.names().map(Name::as_str).collect();
-            return invalid("UNKNOWN_POLICY", format!("policy '{policy}' is unknown; use one of {}", known.join(", ")));
-        }
-        if let Some(deadline) = spec.time.deadline
-            && deadline <= self.now
-        {
-            return invalid("DEADLINE_PAST", format!("deadline {deadline} is not in the future"));
-        }
-        let refused = |code, message: String| Err(Refused::new(RefusedKind::Precondition, code, message));
-        match spec.money.budget.as_ref().or(self.config.default_budget.as_ref()) {
-            None => {
-                let refusal = leeway_model::budget::Refusal::NoBudget;
-                return refused(refusal.code(), refusal.to_string());
-            }
-            Some(budget) if !self.tables.budgets.contains(budget) => {
-                let refusal = leeway_model::budget::Refusal::UnknownBudget { budget: budget.clone() };
-                return refused(refusal.code(), refusal.to_string());
-            }
-            Some(_) => {}
-        }
-        for other in &spec.depends_on {
-            match self.job(*other).map(|job| job.state) {
-                None => {
-                    return invalid("UNKNOWN_DEPENDENCY", format!("depends_on names {other}, which does not exist"));
-                }
-                Some(state @ (JobState::Failed | JobState::Cancelled)) => {
-                    return refused("DEPENDENCY_FAILED", format!("depends_on names {other}, which has {state}"));
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
     }
 
     /// Moves a new or waiting job to where its dependencies put it. One whose row is forgotten ended long ago.

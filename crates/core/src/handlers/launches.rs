@@ -30,11 +30,11 @@ impl Scheduler {
     }
 
     /// Counts a run's machines as taken.
-    pub(crate) fn stand(&mut self, run: &Run) {
-        if let Some(offer) = self.fleet.find(&run.offer) {
-            self.fleet.take(offer, run.nodes);
+    pub(crate) fn stand(&mut self, key: OfferKey, machines: u32, run: RunId) {
+        if let Some(offer) = self.fleet.find(&key) {
+            self.fleet.take(offer, machines);
         }
-        self.standing.entry(run.offer.clone()).or_default().insert(run.id);
+        self.standing.entry(key).or_default().insert(run);
     }
 
     pub(crate) fn on_run_launched(&mut self, id: RunId, instances: Vec<Box<str>>) -> Reply {
@@ -164,7 +164,9 @@ impl Scheduler {
             });
         }
         if taken {
-            self.cool(&offer, None);
+            if reason == EndReason::Interrupted || self.is_market_signal(&offer, job) {
+                self.cool(&offer, None);
+            }
             let alert = Alert::JobInterrupted { run: id, offer, warned: warned.is_some(), deadline: warned };
             self.notify(Severity::Info, alert);
         }
@@ -215,8 +217,7 @@ impl Scheduler {
         }
         if let Some(found) = self.fleet.find(&offer) {
             self.fleet.give_back(found, nodes);
-            let siblings: Vec<_> = self.fleet.siblings(found).collect();
-            for sibling in siblings {
+            for sibling in self.fleet.siblings(found) {
                 self.touch(sibling);
             }
         }
@@ -355,6 +356,7 @@ impl Scheduler {
             RunState::Stopping | RunState::Lost => self.stop_again(&run),
             RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
                 self.meter(&run);
+                self.watch_saves(id);
                 self.watch_deadlines(id);
             }
         }

@@ -6,7 +6,7 @@ use leeway_model::run::{EndReason, Run, RunState};
 use leeway_model::{HoldId, Micros, Millis, RunId, Term};
 
 use crate::ledger::{self, Usage};
-use crate::round::score::Economics;
+use crate::round::score::remaining;
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
@@ -73,7 +73,7 @@ impl Scheduler {
             return;
         }
         // As much as the work left may need; where that does not fit, as much as keeps the run going a little longer.
-        let left = self.job(id.job).map_or(money.horizon, |job| Economics::of(&self.config, job).remaining);
+        let left = self.job(id.job).map_or(money.horizon, |job| remaining(&self.config, job));
         let long = self.most(&run, left.clamp(money.extend_before, money.horizon.max(money.extend_before)));
         let short = self.most(&run, money.extend_before);
         match self.may_extend(&run, long).or_else(|_| self.may_extend(&run, short)) {
@@ -86,12 +86,7 @@ impl Scheduler {
             }
             Err(refusal) => {
                 let reason = Reason::new(refusal.code(), refusal.to_string());
-                self.tables.meta.job_changes += 1;
-                let version = self.tables.meta.job_changes;
-                if let Some(job) = self.tables.jobs.change(&id.job) {
-                    job.reason = Some(reason);
-                    job.version = version;
-                }
+                self.remark(id, reason);
                 self.tell_cap_reached(&refusal);
                 self.drain(id, EndReason::OutOfBudget, self.config.launch.drain, true);
             }

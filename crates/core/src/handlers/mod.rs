@@ -1,5 +1,6 @@
 //! One file a subject; each holds the `on_*` functions of its events.
 
+mod admission;
 mod agents;
 pub mod budgets;
 mod checkpoints;
@@ -11,4 +12,5 @@ mod launches;
 mod market;
 mod metering;
 mod notifications;
+mod saving;
 mod sweep;

@@ -38,6 +38,8 @@ impl Scheduler {
         for request in &requests {
             self.tables.requests.remove(request);
         }
+        // A deletion that failed is asked for again.
+        self.delete_expired(None);
         let more = jobs.len() == MOST || requests.len() == MOST;
         let next = if more { now.after(leeway_model::Millis::from_secs(1)) } else { now.after(SWEEP_EVERY) };
         self.timers.set(Timer::Sweep, next);

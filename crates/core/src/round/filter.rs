@@ -1,10 +1,10 @@
 //! Hard constraints: whether an offer may take a job at all, and whether it can now.
 
-use leeway_model::Timestamp;
 use leeway_model::decision::{Rejection, Rule};
 use leeway_model::job::JobSpec;
 use leeway_model::market::Source;
-use leeway_model::resources::{MachineShape, ResourceRequest};
+use leeway_model::resources::{MachineShape, MilliCpus, ResourceRequest};
+use leeway_model::{Bytes, Rate, Timestamp};
 
 use super::fleet::{Fleet, OfferId, Slot};
 use crate::config::Config;
@@ -36,6 +36,11 @@ pub fn fits(request: &ResourceRequest, slot: &Slot) -> Result<(), Rule> {
         return Err(Rule::CapacityType);
     }
     Ok(())
+}
+
+/// Whether a size of machine answers an alternative.
+pub fn is_of_size(request: &ResourceRequest, cpus: MilliCpus, memory: Bytes) -> bool {
+    request.cpus.is_none_or(|wanted| wanted.accepts(cpus)) && request.memory.is_none_or(|wanted| wanted.accepts(memory))
 }
 
 fn is_type(shape: &MachineShape, wanted: &str) -> bool {
@@ -72,8 +77,20 @@ pub fn alternative_now(
     spec: &JobSpec,
     now: Timestamp,
 ) -> Result<usize, Rule> {
+    let first = alternative(spec, fleet.slot(id))?;
+    alternative_from(first, config, fleet, id, spec, now)
+}
+
+/// As [`alternative_now`], where the first alternative that the offer answers is known.
+pub fn alternative_from(
+    first: usize,
+    config: &Config,
+    fleet: &Fleet,
+    id: OfferId,
+    spec: &JobSpec,
+    now: Timestamp,
+) -> Result<usize, Rule> {
     let slot = fleet.slot(id);
-    let first = alternative(spec, slot)?;
     let judge = |position: usize| can_now(config, fleet, id, &spec.resources[position], spec.nodes, now);
     let Err(rule) = judge(first) else { return Ok(first) };
     // One alternative may cap the price of an hour where another does not.
@@ -115,15 +132,21 @@ pub fn can_now(
     Ok(())
 }
 
+/// The most that the alternatives which a machine answers would pay for it an hour.
+pub fn highest_limit(spec: &JobSpec, slot: &Slot) -> Option<Rate> {
+    let answered = spec.resources.iter().filter(|request| fits(request, slot).is_ok());
+    answered.filter_map(|request| request.max_hourly_cost).max()
+}
+
 /// The rejection with what was asked and what is there, for people.
 pub fn explain(rule: Rule, spec: &JobSpec, fleet: &Fleet, id: OfferId, now: Timestamp) -> Rejection {
     let slot = fleet.slot(id);
     let shape = &slot.shape;
-    let have = shape.accelerators.as_ref().map_or("no accelerator".to_owned(), |a| a.to_string());
     let detail = match rule {
         Rule::Accelerator => {
             let wanted: Vec<String> =
                 spec.resources.iter().filter_map(|r| r.accelerators.as_ref()).map(|a| a.to_string()).collect();
+            let have = shape.accelerators.as_ref().map_or("no accelerator".to_owned(), |a| a.to_string());
             format!("asked for {}, has {have}", wanted.join(" or "))
         }
         Rule::Cpus => format!("has {} CPUs", shape.cpus),
@@ -132,9 +155,9 @@ pub fn explain(rule: Rule, spec: &JobSpec, fleet: &Fleet, id: OfferId, now: Time
         Rule::InstanceType => format!("is a {}", shape.instance_type),
         Rule::Place => format!("lies in {}", slot.region),
         Rule::CapacityType => format!("is {}", slot.offer.key.capacity),
-        Rule::MaxHourlyCost => match &slot.offer.price {
-            Some(price) => format!("costs {} an hour", price.rate),
-            None => "has no price".into(),
+        Rule::MaxHourlyCost => match (&slot.offer.price, highest_limit(spec, slot)) {
+            (Some(price), Some(limit)) => format!("costs {} an hour; max_hourly_cost is {limit}", price.rate),
+            _ => "has no price".into(),
         },
         Rule::NoPrice => match slot.offer.price_fault {
             Some((fault, count)) => format!("no usable price; the last of {count} was refused: {}", fault.code()),

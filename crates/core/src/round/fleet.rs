@@ -3,14 +3,15 @@
 //! Offers are grouped by capacity type and by accelerator model and count; inside a group they stand in order of price.
 //! All machines of a group have one relative speed, so price order is also the order of the least a job can cost there.
 //! Two orders are kept: every priced offer, and those that could take a run now, so that a search never walks over
-//! what is full, cooling down or not ready.
+//! what is full, cooling down or not ready. The second is kept by size of machine, so that a search for large machines
+//! never walks over the small ones that are left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_set};
 
 use leeway_model::cluster::{ClusterSpec, Region};
 use leeway_model::market::{InterruptionBelief, Offer, OfferKey, Price, Source};
-use leeway_model::resources::{Accelerators, CapacityType, MachineShape};
-use leeway_model::{Currency, Millis, Name, Rate, Timestamp};
+use leeway_model::resources::{Accelerators, CapacityType, MachineShape, MilliCpus};
+use leeway_model::{Bytes, Currency, Millis, Name, Rate, Timestamp};
 
 use super::score::Belief;
 use crate::state::table::{RowKey, RowSink, TableId};
@@ -36,6 +37,8 @@ pub struct Slot {
     /// Machines of this offer in runs that are not released.
     pub used: u32,
     pub group: GroupId,
+    /// Position among the bins of its group.
+    bin: usize,
     /// Relative speed of its accelerators.
     pub speed: f64,
     /// Kept off after a refusal or a loss, until its timer.
@@ -52,6 +55,17 @@ pub struct Slot {
 struct Pool {
     count: Option<u32>,
     used: u32,
+    /// The offers that share them, by capacity type.
+    members: [Option<OfferId>; CapacityType::ALL.len()],
+}
+
+impl Slot {
+    /// Whether anything tells how the market for its machines moves. A declared price that nothing ever updated is an
+    /// operator's own machine: what happens to one of them says nothing of the others.
+    pub fn has_market(&self) -> bool {
+        let fed = self.offer.price.as_ref().is_some_and(|price| price.source != Source::Declared);
+        fed || self.offer.available.is_some()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +77,47 @@ pub struct Group {
     pub best: Belief,
     /// By price, then by place in the fleet.
     priced: BTreeSet<(Rate, OfferId)>,
+    bins: Vec<Bin>,
+}
+
+/// The open offers of a group whose machines are of one size, by price, then by place in the fleet.
+#[derive(Clone, Debug)]
+struct Bin {
+    cpus: MilliCpus,
+    memory: Bytes,
     open: BTreeSet<(Rate, OfferId)>,
+}
+
+/// Open offers from the cheapest on, merged from the bins of a group.
+#[derive(Clone, Debug)]
+pub struct Cheapest<'a> {
+    heads: Vec<((Rate, OfferId), btree_set::Iter<'a, (Rate, OfferId)>)>,
+}
+
+impl Iterator for Cheapest<'_> {
+    type Item = (Rate, OfferId);
+
+    fn next(&mut self) -> Option<(Rate, OfferId)> {
+        let least = (0..self.heads.len()).min_by_key(|&position| self.heads[position].0)?;
+        let (head, rest) = &mut self.heads[least];
+        let found = *head;
+        match rest.next() {
+            Some(next) => *head = *next,
+            None => drop(self.heads.swap_remove(least)),
+        }
+        Some(found)
+    }
+}
+
+impl Group {
+    /// Position of the bin for a size of machine, made now if it is the first of that size.
+    fn bin_for(&mut self, shape: &MachineShape) -> usize {
+        let same = |bin: &Bin| (bin.cpus, bin.memory) == (shape.cpus, shape.memory);
+        self.bins.iter().position(same).unwrap_or_else(|| {
+            self.bins.push(Bin { cpus: shape.cpus, memory: shape.memory, open: BTreeSet::new() });
+            self.bins.len() - 1
+        })
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -119,9 +173,14 @@ impl Fleet {
         &self.groups[id.0 as usize]
     }
 
-    /// Offers of a group that could take a run now, from the cheapest on.
-    pub fn open(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
-        self.groups[group.0 as usize].open.iter().copied()
+    /// Offers of a group that could take a run now, of the sizes that `wanted` accepts, from the cheapest on.
+    pub fn open(&self, group: GroupId, wanted: impl Fn(MilliCpus, Bytes) -> bool) -> Cheapest<'_> {
+        let fitting = self.groups[group.0 as usize].bins.iter().filter(|bin| wanted(bin.cpus, bin.memory));
+        let heads = fitting.filter_map(|bin| {
+            let mut offers = bin.open.iter();
+            offers.next().map(|first| (*first, offers))
+        });
+        Cheapest { heads: heads.collect() }
     }
 
     /// Every priced offer of a group from the cheapest on.
@@ -161,9 +220,8 @@ impl Fleet {
                     continue;
                 }
                 let id = known.unwrap_or_else(|| self.add(key.clone(), spec, machines.shape.clone(), pool));
-                self.regroup(id, machines.shape.accelerators.clone());
+                self.reshape(id, &machines.shape);
                 let slot = &mut self.slots[id.0 as usize];
-                slot.shape = machines.shape.clone();
                 slot.region = spec.region.clone();
                 slot.zone = spec.zone.clone();
                 slot.on_demand = machines.on_demand;
@@ -205,6 +263,7 @@ impl Fleet {
     fn add(&mut self, key: OfferKey, spec: &ClusterSpec, shape: MachineShape, pool: usize) -> OfferId {
         let id = OfferId(u32::try_from(self.slots.len()).expect("fewer than four billion offers"));
         let (group, speed) = self.group_for(key.capacity, shape.accelerators.clone());
+        let bin = self.groups[group.0 as usize].bin_for(&shape);
         self.slots.push(Slot {
             offer: Offer {
                 key: key.clone(),
@@ -222,12 +281,14 @@ impl Fleet {
             on_demand: None,
             used: 0,
             group,
+            bin,
             speed,
             cooling: false,
             pool,
             priced: None,
             open: None,
         });
+        self.pools[pool].members[key.capacity as usize] = Some(id);
         self.by_key.insert(key.clone(), id);
         self.changed.insert(key);
         id
@@ -247,21 +308,23 @@ impl Fleet {
             speed,
             best: Belief::from(&InterruptionBelief::default()),
             priced: BTreeSet::new(),
-            open: BTreeSet::new(),
+            bins: Vec::new(),
         });
         self.group_of.insert(key, group);
         (group, speed)
     }
 
-    /// Moves an offer to the group of the accelerators that its shape has now.
-    fn regroup(&mut self, id: OfferId, accelerators: Option<Accelerators>) {
-        let (group, speed) = self.group_for(self.slot(id).offer.key.capacity, accelerators);
+    /// Gives an offer its machines' shape, and moves it to the group and the bin of that.
+    fn reshape(&mut self, id: OfferId, shape: &MachineShape) {
+        let (group, speed) = self.group_for(self.slot(id).offer.key.capacity, shape.accelerators.clone());
+        let bin = self.groups[group.0 as usize].bin_for(shape);
         let slot = &mut self.slots[id.0 as usize];
-        if slot.group != group {
+        slot.shape = shape.clone();
+        if (slot.group, slot.bin) != (group, bin) {
             let old = &mut self.groups[slot.group.0 as usize];
             move_to(&mut old.priced, &mut slot.priced, None, id);
-            move_to(&mut old.open, &mut slot.open, None, id);
-            (slot.group, slot.speed) = (group, speed);
+            move_to(&mut old.bins[slot.bin].open, &mut slot.open, None, id);
+            (slot.group, slot.bin, slot.speed) = (group, bin, speed);
         }
     }
 
@@ -290,16 +353,22 @@ impl Fleet {
         self.slot(id).open.is_some()
     }
 
-    /// Brings an offer's places in its group up to date.
+    /// Brings an offer's places in its group up to date, and the best of the group.
     fn relist(&mut self, id: OfferId) {
+        let slot = &self.slots[id.0 as usize];
+        let group = &mut self.groups[slot.group.0 as usize];
+        group.best = group.best.best(Belief::from(&slot.offer.belief));
+        self.list(id);
+    }
+
+    fn list(&mut self, id: OfferId) {
         let full = self.free(id) == Some(0);
         let slot = &mut self.slots[id.0 as usize];
         let group = &mut self.groups[slot.group.0 as usize];
-        group.best = group.best.best(Belief::from(&slot.offer.belief));
         let rate = slot.offer.price.as_ref().map(|price| price.rate);
         move_to(&mut group.priced, &mut slot.priced, rate, id);
         let open = rate.filter(|_| slot.ready && !slot.cooling && !full);
-        move_to(&mut group.open, &mut slot.open, open, id);
+        move_to(&mut group.bins[slot.bin].open, &mut slot.open, open, id);
     }
 
     /// Counts machines as taken by a run.
@@ -307,7 +376,7 @@ impl Fleet {
         let slot = &mut self.slots[id.0 as usize];
         slot.used += machines;
         self.pools[slot.pool].used += machines;
-        self.relist_siblings(id);
+        self.list_siblings(id);
     }
 
     /// Counts machines as free again.
@@ -316,21 +385,16 @@ impl Fleet {
         let pool = &mut self.pools[slot.pool];
         slot.used = slot.used.checked_sub(machines).expect("a run gives back what it took");
         pool.used = pool.used.checked_sub(machines).expect("a run gives back what it took");
-        self.relist_siblings(id);
+        self.list_siblings(id);
     }
 
-    fn relist_siblings(&mut self, id: OfferId) {
-        let siblings: Vec<OfferId> = self.siblings(id).collect();
-        // A removed offer stands under no key and so has no sibling, itself included.
-        siblings.into_iter().for_each(|sibling| self.relist(sibling));
+    fn list_siblings(&mut self, id: OfferId) {
+        self.siblings(id).for_each(|sibling| self.list(sibling));
     }
 
-    /// All offers that share machines with this one, itself included.
-    pub fn siblings(&self, id: OfferId) -> impl Iterator<Item = OfferId> + '_ {
-        let key = &self.slot(id).offer.key;
-        CapacityType::ALL.into_iter().filter_map(move |capacity| {
-            self.find(&OfferKey { cluster: key.cluster.clone(), shape: key.shape.clone(), capacity })
-        })
+    /// All offers that share machines with this one, itself included unless it was removed.
+    pub fn siblings(&self, id: OfferId) -> impl Iterator<Item = OfferId> + use<> {
+        self.pools[self.slot(id).pool].members.into_iter().flatten()
     }
 
     /// Takes a cluster's offers out of the market. Their slots stay, without price and under no key.
@@ -352,6 +416,7 @@ impl Fleet {
         slot.offer.price = None;
         slot.ready = false;
         let key = slot.offer.key.clone();
+        self.pools[slot.pool].members[key.capacity as usize] = None;
         self.relist(id);
         self.by_key.remove(&key);
         self.changed.insert(key);

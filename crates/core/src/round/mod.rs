@@ -2,16 +2,19 @@
 
 pub mod filter;
 pub mod fleet;
+pub(crate) mod moves;
 mod place;
 pub mod queue;
 pub mod score;
 pub mod select;
 
+use leeway_model::decision::Rule;
 use leeway_model::job::{Job, JobState, Reason};
-use leeway_model::{JobId, Name};
+use leeway_model::market::OfferKey;
+use leeway_model::{JobId, Name, Rate, Timestamp};
 
 use crate::locality::Locality;
-use crate::policy::JobView;
+use crate::policy::{JobView, LastPlace, Policy};
 use crate::scheduler::Scheduler;
 use queue::{Park, Scope, ShapeId};
 use score::Economics;
@@ -72,14 +75,21 @@ impl Scheduler {
         };
         match self.attempt_job(&job, &scope) {
             Attempt::Placed => {
-                self.queue.remove(&job);
+                match shape {
+                    Some(shape) => self.queue.take(&job, shape),
+                    None => self.queue.remove(&job),
+                }
                 true
             }
             Attempt::Ended => true,
             Attempt::Blocked(search) => {
-                let reason = self.blocked_reason(&job, &search);
                 match shape {
-                    Some(shape) => self.queue.block(shape, || reason),
+                    Some(shape) => {
+                        // Offers that changed and still do not fit change nothing of why the others do not.
+                        let stands = self.queue.looks_again(shape) && !search.fits_later;
+                        let reason = (!stands).then(|| self.blocked_reason(&job, &search));
+                        self.queue.block(shape, reason);
+                    }
                     // It left its budget's line for the queue of its shape, where capacity will wake it; the next in
                     // line may want another shape.
                     None => self.queue.add(&job, &self.fleet),
@@ -102,41 +112,67 @@ impl Scheduler {
         if self.fleet.is_empty() {
             return Reason::new("NO_OFFERS", "no cluster offers any machine; register one with 'leeway clusters add'");
         }
-        let mut fits_later = search.fits_later;
-        if search.visited == 0 || !fits_later {
-            // Offers without a price stand in no price order, so the search never met them.
-            fits_later = self.fleet.iter().any(|(_, slot)| filter::alternative(&job.spec, slot).is_ok());
+        if search.fits_later {
+            return no_capacity();
         }
-        if fits_later {
-            Reason::new("NO_CAPACITY", "every machine that fits is taken, cooling down or without a usable price now")
-        } else {
-            Reason::new("NO_OFFERS", "no offer fits what the job asks for; 'leeway jobs explain' counts why")
+        // Offers that are full or without a price stand in no open order, so the search never met them.
+        let mut too_dear: Option<(Rate, &OfferKey)> = None;
+        for (offer, slot) in self.fleet.iter() {
+            let Ok(first) = filter::alternative(&job.spec, slot) else { continue };
+            let answer = filter::alternative_from(first, &self.config, &self.fleet, offer, &job.spec, self.now);
+            match (answer, &slot.offer.price) {
+                (Err(Rule::MaxHourlyCost), Some(price)) => {
+                    let dear = (price.rate, &slot.offer.key);
+                    too_dear = Some(too_dear.map_or(dear, |known| known.min(dear)));
+                }
+                _ => return no_capacity(),
+            }
+        }
+        match too_dear {
+            Some((rate, offer)) => {
+                let limits = job.spec.resources.iter().filter_map(|request| request.max_hourly_cost);
+                let limit = limits.max().unwrap_or(Rate::ZERO);
+                let message = format!(
+                    "every machine that fits costs more than its max_hourly_cost of {limit}; the cheapest, {offer}, costs {rate} an hour"
+                );
+                Reason::new("MAX_HOURLY_COST", message)
+            }
+            None => Reason::new("NO_OFFERS", "no offer fits what the job asks for; 'leeway jobs explain' counts why"),
         }
     }
 
     /// A job's policy. One that is no longer installed gives way to the default.
-    pub(crate) fn policy_of(&self, job: &Job) -> (&Name, &std::sync::Arc<dyn crate::policy::Policy>) {
+    pub(crate) fn policy_of(&self, job: &Job) -> (&Name, &std::sync::Arc<dyn Policy>) {
         let own = job.spec.policy.as_ref().and_then(|name| self.policies.get_named(name));
         own.or_else(|| self.policies.get_named(&self.config.default_policy)).expect("the default policy is installed")
     }
 
     pub(crate) fn view<'a>(&'a self, job: &'a Job, economics: &Economics<'_>) -> JobView<'a> {
-        let last = job.newest_run().and_then(|run| self.tables.runs.get(&run));
-        JobView {
-            now: self.now,
-            job,
-            last_offer: last.and_then(|run| Some((&run.offer, run.stopped?))),
-            remaining: economics.remaining,
-        }
+        JobView { now: self.now, job, last: self.last_place(job), remaining: economics.remaining }
+    }
+
+    fn last_place(&self, job: &Job) -> Option<LastPlace<'_>> {
+        let run = self.tables.runs.get(&job.newest_run()?)?;
+        let cooling = self.fleet.find(&run.offer).and_then(|offer| self.fleet.slot(offer).offer.cooling_until);
+        let set_back = self.setback(job).map(|(_, until)| until);
+        let closed_until = cooling.max(set_back).unwrap_or(Timestamp::ZERO);
+        Some(LastPlace { offer: &run.offer, ended: run.stopped?, closed_until })
     }
 
     pub(crate) fn locality(&self) -> Locality<'_> {
         Locality { prices: &self.config.egress, tables: &self.tables, now: self.now }
     }
 
-    pub(crate) fn market<'a>(&'a self, policy: &'a dyn crate::policy::Policy) -> Market<'a> {
-        let locality = self.locality();
-        Market { config: &self.config, fleet: &self.fleet, policy, locality, now: self.now, without_spot: false }
+    pub(crate) fn market<'a>(&'a self, job: &Job, policy: &'a dyn Policy) -> Market<'a> {
+        Market {
+            config: &self.config,
+            fleet: &self.fleet,
+            policy,
+            locality: self.locality(),
+            now: self.now,
+            without_spot: false,
+            setback: self.setback(job),
+        }
     }
 
     /// Why a job stands where it stands: its own reason, or that of its shape.
@@ -146,4 +182,8 @@ impl Scheduler {
         }
         job.reason.clone()
     }
+}
+
+fn no_capacity() -> Reason {
+    Reason::new("NO_CAPACITY", "every machine that fits is taken, cooling down or without a usable price now")
 }

@@ -34,10 +34,13 @@ impl Scheduler {
             self.finish(job.id, JobState::Failed, Some(reason));
             return Attempt::Ended;
         }
-        let economics = Economics::of(&self.config, job);
+        let economics = Economics::of(&self.config, &self.tables.datasets, job);
+        if let Some(url) = economics.moves.unreachable() {
+            return Attempt::Parked(Park::Data, Reason::new("DATA_UNREACHABLE", select::unreachable(url)));
+        }
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
-        let found = select::search(self.market(policy.as_ref()), &view, &economics, scope);
+        let found = select::search(self.market(job, policy.as_ref()), &view, &economics, scope);
         if found.places.is_empty() {
             if found.over_cost {
                 let at = self.now.after(OVER_COST_AGAIN);
@@ -45,12 +48,18 @@ impl Scheduler {
                 let reason = Reason::new("MAX_COST", "every place that can be had would pass the job's max_cost");
                 return Attempt::Parked(Park::Timer, reason);
             }
+            if let Some((_, until)) = self.setback(job).filter(|_| found.set_back) {
+                self.timers.set(Timer::Job(job.id), until);
+                let message =
+                    "the only place that can be had lost its last run a moment ago; it is tried there again soon";
+                return Attempt::Parked(Park::Timer, Reason::new("COOLING_DOWN", message));
+            }
             return Attempt::Blocked(found);
         }
         // Capacity that nobody takes back goes first for a while; where the budget cannot pay for it, the rest follows.
         let mut places = Vec::new();
         if self.is_hounded(job) {
-            let calm = Market { without_spot: true, ..self.market(policy.as_ref()) };
+            let calm = Market { without_spot: true, ..self.market(job, policy.as_ref()) };
             places = select::search(calm, &view, &economics, scope).places;
         }
         let hounded = !places.is_empty();
@@ -172,7 +181,7 @@ impl Scheduler {
             interval,
         };
         let decision = self.decision(job, id, &place, &others, &why, held);
-        self.stand(&run);
+        self.stand(run.offer.clone(), nodes, id);
         let order = self.launch_order(&run);
         self.tables.runs.insert(id, run);
         self.tables.decisions.insert(id, decision);

@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use leeway_model::job::{Job, Reason};
 use leeway_model::resources::ResourceRequest;
@@ -47,13 +48,13 @@ pub struct Shape {
     pub blocked: Option<Reason>,
     /// Offers that changed for the better since it was blocked.
     woken_by: Vec<OfferId>,
-    pub groups: Vec<GroupId>,
+    groups: Arc<[GroupId]>,
 }
 
 /// Where to look for a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    Everywhere(Vec<GroupId>),
+    Everywhere(Arc<[GroupId]>),
     Only(Vec<OfferId>),
 }
 
@@ -64,6 +65,8 @@ pub enum Park {
     Budget(Name),
     /// Until its timer.
     Timer,
+    /// Until a dataset is registered.
+    Data,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -108,6 +111,11 @@ impl Queue {
         }
     }
 
+    /// Takes a job out of the queue of its shape, where it stands.
+    pub fn take(&mut self, job: &Job, shape: ShapeId) {
+        self.with_head(shape, |shape| shape.queue.remove(&QueueKey::of(job))).then(|| self.waiting -= 1);
+    }
+
     /// Moves a job beside its queue.
     pub fn park(&mut self, job: &Job, park: Park) {
         self.remove(job);
@@ -133,6 +141,11 @@ impl Queue {
         self.parked.get(&job).map(|(_, park)| park)
     }
 
+    /// Jobs that wait for a dataset.
+    pub fn without_data(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.parked.iter().filter(|(_, (_, park))| *park == Park::Data).map(|(job, _)| *job)
+    }
+
     /// First of the jobs that wait for room in a budget.
     pub fn first_for_budget(&self, budget: &Name) -> Option<JobId> {
         self.by_budget.get(budget)?.first().map(|key| key.job)
@@ -156,14 +169,18 @@ impl Queue {
         &self.shapes[id.0 as usize]
     }
 
-    /// Nothing can take this shape now. A reason is kept from before when only woken offers were looked at.
-    pub fn block(&mut self, id: ShapeId, reason: impl FnOnce() -> Reason) {
+    /// Nothing can take this shape now; without a reason the one from before stands.
+    pub fn block(&mut self, id: ShapeId, reason: Option<Reason>) {
         self.with_head(id, |shape| {
-            let only_woken = !std::mem::take(&mut shape.woken_by).is_empty();
-            if !only_woken || shape.blocked.is_none() {
-                shape.blocked = Some(reason());
-            }
+            shape.woken_by.clear();
+            shape.blocked = reason.or(shape.blocked.take());
         });
+    }
+
+    /// Whether a shape is blocked for a known reason, and just looks at offers that changed since.
+    pub fn looks_again(&self, id: ShapeId) -> bool {
+        let shape = self.get(id);
+        shape.blocked.is_some() && !shape.woken_by.is_empty()
     }
 
     /// Why a queued job's shape is blocked.
@@ -233,7 +250,7 @@ impl Queue {
         self.forget_empty_shapes();
         let id = ShapeId(self.shapes.len() as u32);
         let groups = groups_for(&key.resources, fleet);
-        for group in &groups {
+        for group in &*groups {
             self.by_group.entry(*group).or_default().push(id);
         }
         self.shapes.push(Shape {
@@ -260,7 +277,7 @@ impl Queue {
         self.ready.clear();
         for shape in old.into_iter().filter(|shape| !shape.queue.is_empty()) {
             let id = ShapeId(self.shapes.len() as u32);
-            for group in &shape.groups {
+            for group in &*shape.groups {
                 self.by_group.entry(*group).or_default().push(id);
             }
             if (shape.blocked.is_none() || !shape.woken_by.is_empty())
@@ -283,7 +300,7 @@ impl Queue {
         self.by_group.clear();
         for (position, shape) in self.shapes.iter_mut().enumerate() {
             shape.groups = groups_for(&shape.key.resources, fleet);
-            for group in &shape.groups {
+            for group in &*shape.groups {
                 self.by_group.entry(*group).or_default().push(ShapeId(position as u32));
             }
         }
@@ -301,7 +318,7 @@ fn shape_key(job: &Job) -> ShapeKey {
 }
 
 /// Groups whose accelerators answer one of the alternatives; one without accelerators may use any machine.
-pub fn groups_for(resources: &[ResourceRequest], fleet: &Fleet) -> Vec<GroupId> {
+pub fn groups_for(resources: &[ResourceRequest], fleet: &Fleet) -> Arc<[GroupId]> {
     let answers = |accelerators: &Option<leeway_model::resources::Accelerators>| {
         resources.iter().any(|request| request.accelerators.is_none() || request.accelerators == *accelerators)
     };

@@ -11,18 +11,20 @@
 //! Floats appear here and only here: a bill ranks places, the ledger charges by the meter.
 
 use leeway_model::checkpoint::Interval;
-use leeway_model::cluster::Region;
+use leeway_model::dataset::Dataset;
 use leeway_model::decision::Assumption;
 use leeway_model::job::{Job, JobSpec};
 use leeway_model::market::InterruptionBelief;
 use leeway_model::resources::CapacityType;
-use leeway_model::{Bill, Bytes, Micros, Millis, Rate, Term};
+use leeway_model::{Bill, Bytes, Micros, Millis, Name, Rate, Term};
 
 use super::fleet::{Group, Slot};
+use super::moves::Moves;
 use crate::config::Config;
 use crate::interval::{self, Saving};
 use crate::locality::Locality;
 use crate::policy::Scored;
+use crate::state::table::Table;
 
 /// What a job's bill depends on beside the offer.
 #[derive(Clone, Debug)]
@@ -31,8 +33,7 @@ pub struct Economics<'a> {
     /// Work left at relative speed 1.
     pub remaining: Millis,
     pub estimate_assumed: bool,
-    /// Newest checkpoint that would have to travel.
-    pub checkpoint: Option<(&'a Region, Bytes)>,
+    pub moves: Moves<'a>,
 }
 
 /// Bill of an offer and what had to be assumed for it.
@@ -43,22 +44,12 @@ pub struct Priced {
 }
 
 impl<'a> Economics<'a> {
-    pub fn of(config: &Config, job: &'a Job) -> Self {
-        let whole = job.spec.time.estimate;
-        let estimate = whole.unwrap_or(config.estimates.running_time);
-        let left = match job.progress.total {
-            Some(total) if total > 0 => {
-                let done = job.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step).min(total);
-                let share = (total - done) as f64 / total as f64;
-                Millis::from_secs_f64(estimate.as_secs_f64() * share)
-            }
-            _ => estimate,
-        };
+    pub fn of(config: &Config, datasets: &'a Table<Name, Dataset>, job: &'a Job) -> Self {
         Self {
             spec: &job.spec,
-            remaining: left.max(Millis::from_secs(1)),
-            estimate_assumed: whole.is_none(),
-            checkpoint: job.checkpoint.as_ref().map(|checkpoint| (&checkpoint.region, checkpoint.size)),
+            remaining: remaining(config, job),
+            estimate_assumed: job.spec.time.estimate.is_none(),
+            moves: Moves::of(datasets, job),
         }
     }
 
@@ -94,7 +85,7 @@ impl<'a> Economics<'a> {
             assumed.push(Assumption::Estimate);
         }
         let mut bill = Bill::default();
-        let staged = self.egress(config, locality, &slot.region, &mut bill, &mut assumed);
+        let staged = self.moves.charge(config, locality, &slot.region, &mut bill, &mut assumed);
         let total = self.by_time(config, gang_rate, hours, time, staged, &mut bill);
         let expected_time = Millis::from_secs_f64(total * 3_600.0);
         Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time }, assumed }
@@ -126,55 +117,6 @@ impl<'a> Economics<'a> {
         total
     }
 
-    /// Adds the egress terms and returns the bytes that must arrive before the program can start.
-    fn egress(
-        &self,
-        config: &Config,
-        locality: Locality<'_>,
-        to: &Region,
-        bill: &mut Bill,
-        assumed: &mut Vec<Assumption>,
-    ) -> Bytes {
-        let mut staged = Bytes::ZERO;
-        let mut assume = |what: Assumption| {
-            if !assumed.contains(&what) {
-                assumed.push(what);
-            }
-        };
-        let mut cost = |from: Option<&Region>, to: Option<&Region>, bytes: Bytes| match (from, to) {
-            (Some(from), Some(to)) => locality.cost(from, to, bytes).unwrap_or_else(|| {
-                assume(Assumption::EgressPrice);
-                upper_bound(config, bytes)
-            }),
-            _ => {
-                assume(Assumption::InputRegion);
-                upper_bound(config, bytes)
-            }
-        };
-        for input in &self.spec.data {
-            let size = input.size.unwrap_or(config.estimates.input_size);
-            bill.add(Term::InputEgress, cost(input.region.as_ref(), Some(to), size));
-            if input.region.as_ref() != Some(to) {
-                staged = staged.saturating_add(size);
-            }
-        }
-        if let Some((from, size)) = self.checkpoint {
-            bill.add(Term::CheckpointMove, cost(Some(from), Some(to), size));
-            if from != to {
-                staged = staged.saturating_add(size);
-            }
-        }
-        if let Some(output) = &self.spec.outputs {
-            let size = output.size.unwrap_or(config.estimates.input_size);
-            bill.add(Term::OutputEgress, cost(Some(to), output.region.as_ref(), size));
-        }
-        let unsized_output = self.spec.outputs.as_ref().is_some_and(|output| output.size.is_none());
-        if unsized_output || self.spec.data.iter().any(|input| input.size.is_none()) {
-            assume(Assumption::InputSize);
-        }
-        staged
-    }
-
     fn interruptions(&self, config: &Config, capacity: CapacityType, belief: Belief, hours: f64) -> Overhead {
         if capacity != CapacityType::Spot {
             return Overhead::default();
@@ -194,6 +136,20 @@ impl<'a> Economics<'a> {
         let lost = (1.0 - saving.saved_share) * interval / 2.0 + restart;
         Overhead { saving: saves, rework: per_hour * (hours + saves) * lost }
     }
+}
+
+/// The work that a job has left at relative speed 1, by the share of its steps after its checkpoint.
+pub fn remaining(config: &Config, job: &Job) -> Millis {
+    let estimate = job.spec.time.estimate.unwrap_or(config.estimates.running_time);
+    let left = match job.progress.total {
+        Some(total) if total > 0 => {
+            let done = job.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step).min(total);
+            let share = (total - done) as f64 / total as f64;
+            Millis::from_secs_f64(estimate.as_secs_f64() * share)
+        }
+        _ => estimate,
+    };
+    left.max(Millis::from_secs(1))
 }
 
 /// The least of a group, but for the rate.
@@ -218,6 +174,11 @@ impl From<&InterruptionBelief> for Belief {
 }
 
 impl Belief {
+    /// As where nobody is warned: no last save is done.
+    pub fn unwarned(self) -> Self {
+        Self { saved_share: 0.0, ..self }
+    }
+
     /// The better of two in each respect: no offer of a group is better than all of them together.
     pub fn best(self, other: Self) -> Self {
         Self { per_hour: self.per_hour.min(other.per_hour), saved_share: self.saved_share.max(other.saved_share) }

@@ -1,11 +1,12 @@
 //! The search for the best places: cheapest offers first, and no further than a better one could be.
 
 use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
+use leeway_model::market::OfferKey;
 use leeway_model::resources::CapacityType;
-use leeway_model::{Micros, Rate, Term, Timestamp};
+use leeway_model::{Micros, Term, Timestamp};
 
 use super::filter;
-use super::fleet::{Fleet, GroupId, OfferId};
+use super::fleet::{Cheapest, Fleet, GroupId, OfferId};
 use super::queue::Scope;
 use super::score::{Economics, Least, Priced};
 use crate::config::Config;
@@ -25,11 +26,17 @@ pub struct Market<'a> {
     pub now: Timestamp,
     /// Leaves out what the market may take back.
     pub without_spot: bool,
+    /// Where the job's last run was lost a moment ago, and until when it is not tried there again.
+    pub setback: Option<(OfferId, Timestamp)>,
 }
 
 impl Market<'_> {
     fn has(&self, capacity: CapacityType) -> bool {
         !self.without_spot || capacity != CapacityType::Spot
+    }
+
+    fn set_back_until(&self, offer: OfferId) -> Option<Timestamp> {
+        self.setback.filter(|(there, _)| *there == offer).map(|(_, until)| until)
     }
 }
 
@@ -46,7 +53,7 @@ pub struct Place {
 /// Outcome of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// Best first, at most [`KEEP`].
+    /// Best first, at most [`KEEP`], and after them the one that the policy asked for.
     pub places: Vec<Place>,
     /// Offers looked at.
     pub visited: u32,
@@ -54,6 +61,8 @@ pub struct Search {
     pub over_cost: bool,
     /// Some offer fits and cannot now.
     pub fits_later: bool,
+    /// Some offer could take the job but for its setback there.
+    pub set_back: bool,
 }
 
 impl Search {
@@ -62,19 +71,40 @@ impl Search {
         self.fits_later |= rule.is_temporary();
     }
 
-    fn keep(&mut self, place: Place) {
-        let before =
-            |other: &Place| (other.ranked.rank, &other.ranked.offer) < (place.ranked.rank, &place.ranked.offer);
-        let position = self.places.iter().position(|other| !before(other)).unwrap_or(self.places.len());
+    /// Keeps a place of that rank and offer among the best, if it belongs there.
+    fn keep(&mut self, rank: Micros, offer: &OfferKey, place: impl FnOnce() -> Place) {
+        let before = |other: &Place| (other.ranked.rank, &other.ranked.offer) < (rank, offer);
+        let position = self.places.iter().rposition(before).map_or(0, |last| last + 1);
         if position < KEEP {
-            self.places.insert(position, place);
-            self.places.truncate(KEEP);
+            self.places.truncate(KEEP - 1);
+            self.places.insert(position, place());
         }
     }
 }
 
-/// Finds the best places for a job. With `ordered` alternatives the first that has any place wins.
+/// Finds the best places for a job, and the one that its policy also wants to hear of. With `ordered` alternatives the
+/// first that has any place wins.
 pub fn search(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>, scope: &Scope) -> Search {
+    let mut found = search_best(market, view, economics, scope);
+    if let Some(offer) = market.policy.also(view).and_then(|key| market.fleet.find(key))
+        && !found.places.is_empty()
+        && found.places.iter().all(|place| place.offer != offer)
+    {
+        found.visited += 1;
+        if let Ok((priced, alternative)) = consider(market, view, economics, offer, None) {
+            found.places.push(place(market, view, offer, priced, alternative));
+        }
+    }
+    found
+}
+
+fn place(market: Market<'_>, view: &JobView<'_>, offer: OfferId, priced: Priced, alternative: usize) -> Place {
+    let rank = market.policy.rank(view, &priced.scored);
+    let ranked = Ranked { offer: market.fleet.slot(offer).offer.key.clone(), scored: priced.scored, rank };
+    Place { offer, ranked, assumed: priced.assumed, alternative }
+}
+
+fn search_best(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>, scope: &Scope) -> Search {
     let spec = &view.job.spec;
     if !spec.ordered {
         return search_among(market, view, economics, scope, None);
@@ -85,6 +115,7 @@ pub fn search(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>,
         all.visited += found.visited;
         all.over_cost |= found.over_cost;
         all.fits_later |= found.fits_later;
+        all.set_back |= found.set_back;
         if !found.places.is_empty() {
             all.places = found.places;
             break;
@@ -108,7 +139,7 @@ fn search_among(
             }
         }
         Scope::Everywhere(groups) => {
-            let mut cheapest_first = Merge::new(market, view, economics, groups);
+            let mut cheapest_first = Merge::new(market, view, economics, groups, alternative);
             while let Some((floor, offer)) = cheapest_first.next() {
                 // Not `<=`: an offer that can only draw may still win the tie by its key.
                 let enough = found.places.len() == KEEP && found.places[KEEP - 1].ranked.rank < floor;
@@ -134,11 +165,13 @@ fn look_at(
     match consider(market, view, economics, offer, alternative) {
         Ok((priced, alternative)) => {
             let rank = market.policy.rank(view, &priced.scored);
-            let key = market.fleet.slot(offer).offer.key.clone();
-            let ranked = Ranked { offer: key, scored: priced.scored, rank };
-            found.keep(Place { offer, ranked, assumed: priced.assumed, alternative });
+            let key = &market.fleet.slot(offer).offer.key;
+            found.keep(rank, key, || place(market, view, offer, priced, alternative));
         }
-        Err(rule) => found.note(rule),
+        Err(rule) => {
+            found.note(rule);
+            found.set_back |= rule == Rule::CoolingDown && market.set_back_until(offer).is_some();
+        }
     }
 }
 
@@ -152,10 +185,10 @@ fn consider(
 ) -> Result<(Priced, usize), Rule> {
     let spec = &view.job.spec;
     let slot = market.fleet.slot(offer);
-    match alternative {
-        Some(position) => filter::fits(&spec.resources[position], slot)?,
-        None => filter::alternative(spec, slot).map(drop)?,
-    }
+    let first = match alternative {
+        Some(position) => filter::fits(&spec.resources[position], slot).map(|()| position)?,
+        None => filter::alternative(spec, slot)?,
+    };
     if !market.has(slot.offer.key.capacity) || !market.policy.admits(view, slot.offer.key.capacity) {
         return Err(Rule::Policy);
     }
@@ -164,17 +197,67 @@ fn consider(
             let request = &spec.resources[position];
             filter::can_now(market.config, market.fleet, offer, request, spec.nodes, market.now).map(|()| position)?
         }
-        None => filter::alternative_now(market.config, market.fleet, offer, spec, market.now)?,
+        None => filter::alternative_from(first, market.config, market.fleet, offer, spec, market.now)?,
     };
+    if market.set_back_until(offer).is_some() {
+        return Err(Rule::CoolingDown);
+    }
+    if economics.moves.unreachable().is_some() {
+        return Err(Rule::DataUnreachable);
+    }
     let rate = slot.offer.price.as_ref().map(|price| price.rate).ok_or(Rule::NoPrice)?;
     let priced = economics.price(market.config, market.locality, slot, rate);
-    if let Some(cap) = spec.money.max_cost {
-        let money = priced.scored.bill.total().saturating_sub(priced.scored.bill.get(Term::Waiting));
-        if view.job.posted.total().saturating_add(money) > cap {
-            return Err(Rule::MaxCost);
-        }
+    if let Some(cap) = spec.money.max_cost
+        && view.job.posted.total().saturating_add(money(&priced)) > cap
+    {
+        return Err(Rule::MaxCost);
     }
     Ok((priced, position))
+}
+
+/// What a bill costs in money: the price of waiting is nobody's expense.
+fn money(priced: &Priced) -> Micros {
+    priced.scored.bill.total().saturating_sub(priced.scored.bill.get(Term::Waiting))
+}
+
+/// The rejection with what was asked and what is there, for people.
+fn rejection(
+    market: Market<'_>,
+    view: &JobView<'_>,
+    economics: &Economics<'_>,
+    offer: OfferId,
+    rule: Rule,
+) -> Rejection {
+    let mut rejection = filter::explain(rule, &view.job.spec, market.fleet, offer, market.now);
+    let slot = market.fleet.slot(offer);
+    match rule {
+        Rule::MaxCost => {
+            if let (Some(price), Some(cap)) = (&slot.offer.price, view.job.spec.money.max_cost) {
+                let expected = money(&economics.price(market.config, market.locality, slot, price.rate));
+                let spent = view.job.posted.total();
+                let spent = if spent == Micros::ZERO { String::new() } else { format!(" and {spent} was spent") };
+                rejection.detail = format!("is expected to cost {expected}{spent}; max_cost is {cap}").into();
+            }
+        }
+        Rule::CoolingDown => {
+            if let Some(until) = market.set_back_until(offer) {
+                let wait = until.since(market.now);
+                rejection.detail = format!("lost the job's last run; it is tried there again in {wait}").into();
+            }
+        }
+        Rule::DataUnreachable => {
+            if let Some(url) = economics.moves.unreachable() {
+                rejection.detail = unreachable(url).into();
+            }
+        }
+        _ => {}
+    }
+    rejection
+}
+
+/// Why an input can be brought nowhere, for people.
+pub(super) fn unreachable(url: &str) -> String {
+    format!("input {url} has no replica that could be reached; declare one with 'leeway data register'")
 }
 
 /// Offers of several groups in order of the least they can cost.
@@ -187,19 +270,29 @@ struct Merge<'a> {
 
 struct Stream<'a> {
     least: Least,
-    offers: Box<dyn Iterator<Item = (Rate, OfferId)> + 'a>,
+    offers: Cheapest<'a>,
     next: Option<(Micros, OfferId)>,
 }
 
 impl<'a> Merge<'a> {
-    fn new(market: Market<'a>, view: &'a JobView<'a>, economics: &'a Economics<'a>, groups: &[GroupId]) -> Self {
+    /// Offers of these groups whose size of machine answers the alternative, or any.
+    fn new(
+        market: Market<'a>,
+        view: &'a JobView<'a>,
+        economics: &'a Economics<'a>,
+        groups: &[GroupId],
+        alternative: Option<usize>,
+    ) -> Self {
+        let all = &view.job.spec.resources;
+        let requests = alternative.map_or(&all[..], |position| &all[position..=position]);
+        let wanted = |cpus, memory| requests.iter().any(|request| filter::is_of_size(request, cpus, memory));
         let mut merge = Self { market, view, economics, groups: Vec::with_capacity(groups.len()) };
         for &group in groups {
             if !market.has(market.fleet.group(group).capacity) {
                 continue;
             }
+            let offers = market.fleet.open(group, wanted);
             let least = economics.least(market.config, market.fleet.group(group));
-            let offers = Box::new(market.fleet.open(group));
             let mut stream = Stream { least, offers, next: None };
             merge.advance(&mut stream);
             merge.groups.push(stream);
@@ -249,7 +342,7 @@ pub fn evaluate(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_
                     ranked.push(((order, rank, slot.offer.key.clone()), candidate));
                 }
             }
-            Err(rule) => rejections.push(filter::explain(rule, spec, market.fleet, offer, market.now)),
+            Err(rule) => rejections.push(rejection(market, view, economics, offer, rule)),
         }
     }
     ranked.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -8,6 +8,7 @@ use leeway_model::cluster::{ClusterSpec, ClusterState};
 use leeway_model::dataset::Dataset;
 use leeway_model::decision::Decision;
 use leeway_model::job::{Job, Progress};
+use leeway_model::market::OfferKey;
 use leeway_model::notify::{Endpoint, Notification};
 use leeway_model::run::Run;
 use leeway_model::{HoldId, JobId, Name, OutboxId, RunId, Timestamp};
@@ -148,6 +149,8 @@ pub struct Volatile {
     pub progress: BTreeMap<RunId, Progress>,
     /// Shards of checkpoints whose other ranks are still awaited, by run and sequence number.
     pub shards: BTreeMap<(RunId, u64), BTreeMap<u32, crate::event::Shard>>,
+    /// Losses of late at offers without a market, with whose they were.
+    pub losses: BTreeMap<OfferKey, Vec<(Timestamp, JobId)>>,
     /// The store keeps its last room: nothing new is placed.
     pub short_of_space: bool,
 }
