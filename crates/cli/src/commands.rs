@@ -16,6 +16,7 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use leeway_model::{Currency, Name};
+use leeway_proto::pb;
 
 use crate::args::{Cli, Command};
 use crate::client::Client;
@@ -62,6 +63,32 @@ impl Online<'_> {
         let runtime = runtime.map_err(|error| Failure::from(anyhow::Error::from(error)))?;
         runtime.block_on(async { Box::pin(task(Client::new(self.server)?)).await })
     }
+
+    /// The currency of the installation's ledger, in which a job file states its amounts: LEEWAY_CURRENCY, else what the
+    /// server says. Nobody answers: the currency of the file itself, so that a mistake in it is told all the same; what
+    /// then asks the server says that there is none.
+    pub fn currency(&self, file: &str) -> Result<Currency, Failure> {
+        if let Ok(text) = std::env::var("LEEWAY_CURRENCY") {
+            return text.parse().map_err(|error| Failure::usage(format!("LEEWAY_CURRENCY: {error}")));
+        }
+        let mut found = None;
+        let answered = &mut found;
+        let asked = self.with(|client| async move {
+            let request = pb::GetInstallationRequest {};
+            let answer = client.ask_once(async { client.clusters().get_installation(request).await }).await?;
+            *answered = Some(answer.installation.unwrap_or_default().currency);
+            Ok(Exit::Success)
+        });
+        match (asked, found) {
+            (Ok(_), Some(text)) => text.parse().map_err(|error| {
+                Failure::new(Exit::Error, "INVALID_ANSWER", format!("the server states no currency: {error}"))
+            }),
+            // A server of before this rpc keeps what it was asked in.
+            (Err(failure), _) if failure.is_unreachable() || failure.code == "UNIMPLEMENTED" => Ok(stated(file)),
+            (Err(failure), _) => Err(failure),
+            (Ok(_), None) => Ok(stated(file)),
+        }
+    }
 }
 
 /// Who asks: LEEWAY_OWNER, else the user's name as far as it can be a name, else `operator`.
@@ -75,12 +102,20 @@ pub fn owner() -> Result<Name, Failure> {
     Ok(user.parse().unwrap_or_else(|_| "operator".parse().expect("'operator' is a name")))
 }
 
-/// The installation's currency as far as this side knows: LEEWAY_CURRENCY, else US dollars. The server refuses another.
-pub fn currency() -> Result<Currency, Failure> {
-    match std::env::var("LEEWAY_CURRENCY") {
-        Ok(text) => text.parse().map_err(|error| Failure::usage(format!("LEEWAY_CURRENCY: {error}"))),
-        Err(_) => Ok(Currency::USD),
+/// The currency of the first amount in a text, as `25 EUR`; US dollars when there is none.
+fn stated(text: &str) -> Currency {
+    let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '/' | ',' | '}' | ']'));
+    let mut before = words.next().unwrap_or_default();
+    for word in words.filter(|word| !word.is_empty()) {
+        if before.parse::<f64>().is_ok()
+            && word.bytes().all(|byte| byte.is_ascii_uppercase())
+            && let Ok(currency) = word.parse()
+        {
+            return currency;
+        }
+        before = word;
     }
+    Currency::USD
 }
 
 /// A random id of 32 hex digits, for what must never be used twice.
@@ -96,4 +131,19 @@ pub fn random_id() -> Result<String, Failure> {
 /// Reads a name as clap wants it.
 pub fn name(text: &str) -> Result<Name, String> {
     text.parse().map_err(|error| format!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_states_the_currency_of_its_first_amount() {
+        let check = |text: &str, expected: &str| assert_eq!(stated(text).to_string(), expected, "{text}");
+        check("max_cost: 25 EUR\nvalue_per_hour: 1 USD/h", "EUR");
+        check("resources: { accelerators: V100:1 }\nvalue_per_hour: '1.50 SEK/h'", "SEK");
+        check("{max_cost: \"3 GBP\"}", "GBP");
+        check("run: head -n 5 README\nestimate: 6h", "USD");
+        check("", "USD");
+    }
 }

@@ -9,7 +9,7 @@ use leeway_model::Currency;
 use leeway_proto::pb;
 use serde_json::{Value, json};
 
-use super::super::{Online, currency, owner, random_id};
+use super::super::{Online, owner, random_id};
 use super::{LaunchArgs, LogsArgs, follow, given, status, upload};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
@@ -18,8 +18,7 @@ use crate::{json, render};
 
 pub(super) fn run(args: LaunchArgs, context: &Online<'_>) -> Result<Exit, Failure> {
     let terminal = context.terminal;
-    let currency = currency()?;
-    let jobs = read(&args, currency)?;
+    let (jobs, currency) = read(&args, context)?;
     for note in jobs.iter().flat_map(|job| &job.notes) {
         terminal.remark(&format!("note: {note}"));
     }
@@ -31,8 +30,8 @@ pub(super) fn run(args: LaunchArgs, context: &Online<'_>) -> Result<Exit, Failur
     })
 }
 
-/// The jobs of the file with what the command line changes of them.
-fn read(args: &LaunchArgs, currency: Currency) -> Result<Vec<JobFile>, Failure> {
+/// The jobs of the file with what the command line changes of them, and the currency of their amounts.
+fn read(args: &LaunchArgs, online: &Online<'_>) -> Result<(Vec<JobFile>, Currency), Failure> {
     let lookup = |name: &str| std::env::var_os(name);
     let variables = given::variables(&args.env, &lookup)?;
     let secrets = given::secrets(&args.secret, &lookup)?;
@@ -41,6 +40,7 @@ fn read(args: &LaunchArgs, currency: Currency) -> Result<Vec<JobFile>, Failure> 
         return Err(Failure::usage(format!("'{name}' is given with --env and with --secret; use one of them")));
     }
     let text = text(&args.file)?;
+    let currency = online.currency(&text)?;
     let context = Context {
         // A secret that the file names gets its value from here, too; those it does not name are moved below.
         env_overrides: variables.into_iter().chain(secrets.clone()).collect(),
@@ -69,7 +69,7 @@ fn read(args: &LaunchArgs, currency: Currency) -> Result<Vec<JobFile>, Failure> 
             job.spec.policy = Some(policy.clone());
         }
     }
-    Ok(jobs)
+    Ok((jobs, currency))
 }
 
 /// The file's text, no more of it than a job file may have and one byte, so that the parser can refuse it.
