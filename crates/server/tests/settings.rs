@@ -228,7 +228,7 @@ fn budgets_that_go_round_or_too_deep_are_refused_with_their_line() {
 /// Loads a file of this text as `leeway serve --check` does.
 fn loaded(folder: &std::path::Path, text: &str) -> Result<Settings, leeway_server::Problems> {
     let file = folder.join("leeway.toml");
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, text).expect("the test folder can be written");
     Settings::load(&Sources { file: Some(file), ..Sources::default() })
 }
 

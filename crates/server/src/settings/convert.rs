@@ -322,7 +322,7 @@ fn machines(key: &str, raw: &RawMachines, ledger: Currency, problems: &mut Probl
     let name = required(&at("name"), raw.name.as_deref()).and_then(|text| parsed::<Name>(&at("name"), text));
     let name = problems.take(name);
     let cpus = raw.cpus.unwrap_or(1.0);
-    if !(cpus.is_finite() && cpus >= 0.001 && cpus <= 100_000.0) {
+    if !(0.001..=100_000.0).contains(&cpus) {
         problems.add(SettingsError::new(at("cpus"), format!("{cpus} is out of range; use 0.001 to 100000")));
     }
     let mut memory = Bytes::from_gib(1);
