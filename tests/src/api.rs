@@ -102,7 +102,9 @@ impl Api {
     pub async fn until_settled(&self, id: &str) -> (pb::Job, Vec<pb::Run>) {
         let what = format!("the end of {id}");
         let found = within(PATIENCE, &what, || async {
-            let (job, runs) = (self.job(id).await, self.runs(id).await);
+            // In this order: what is read of the job after its last run was settled is final.
+            let runs = self.runs(id).await;
+            let job = self.job(id).await;
             let settled = is_ended(&job) && runs.iter().all(|run| run.state() == pb::RunState::Released);
             settled.then_some((job, runs))
         });
