@@ -76,28 +76,32 @@ pub struct Group {
     /// The best in each respect that any of its offers ever was.
     pub best: Belief,
     /// By price, then by place in the fleet.
-    priced: BTreeSet<(Rate, OfferId)>,
+    priced: BTreeSet<Priced>,
     bins: Vec<Bin>,
 }
+
+/// An offer under its price: what the orders of a group hold.
+type Priced = (Rate, OfferId);
 
 /// The open offers of a group whose machines are of one size, by price, then by place in the fleet.
 #[derive(Clone, Debug)]
 struct Bin {
     cpus: MilliCpus,
     memory: Bytes,
-    open: BTreeSet<(Rate, OfferId)>,
+    open: BTreeSet<Priced>,
 }
 
 /// Open offers from the cheapest on, merged from the bins of a group.
 #[derive(Clone, Debug)]
 pub struct Cheapest<'a> {
-    heads: Vec<((Rate, OfferId), btree_set::Iter<'a, (Rate, OfferId)>)>,
+    /// The next of each bin, and what follows it there.
+    heads: Vec<(Priced, btree_set::Iter<'a, Priced>)>,
 }
 
 impl Iterator for Cheapest<'_> {
-    type Item = (Rate, OfferId);
+    type Item = Priced;
 
-    fn next(&mut self) -> Option<(Rate, OfferId)> {
+    fn next(&mut self) -> Option<Priced> {
         let least = (0..self.heads.len()).min_by_key(|&position| self.heads[position].0)?;
         let (head, rest) = &mut self.heads[least];
         let found = *head;
@@ -184,7 +188,7 @@ impl Fleet {
     }
 
     /// Every priced offer of a group from the cheapest on.
-    pub fn priced(&self, group: GroupId) -> impl Iterator<Item = (Rate, OfferId)> + '_ {
+    pub fn priced(&self, group: GroupId) -> impl Iterator<Item = Priced> + '_ {
         self.groups[group.0 as usize].priced.iter().copied()
     }
 
@@ -455,7 +459,7 @@ impl Fleet {
 }
 
 /// Moves an offer within an order from where it stands to where it belongs.
-fn move_to(order: &mut BTreeSet<(Rate, OfferId)>, stands: &mut Option<Rate>, belongs: Option<Rate>, id: OfferId) {
+fn move_to(order: &mut BTreeSet<Priced>, stands: &mut Option<Rate>, belongs: Option<Rate>, id: OfferId) {
     if *stands == belongs {
         return;
     }
