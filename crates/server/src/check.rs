@@ -25,7 +25,7 @@ pub struct Declared {
     pub market: Option<Market>,
 }
 
-/// Everything for which this program would refuse to start.
+/// Everything that is wrong with the configuration itself.
 pub fn all(settings: &Settings) -> Problems {
     let mut problems = data_dir(settings);
     if let Err(more) = clusters(settings, &drivers::names()) {
@@ -122,7 +122,7 @@ pub fn remarks(settings: &Settings) -> Vec<SettingsError> {
     remarks
 }
 
-/// Whether the data directory can be this installation's. A directory that is not there yet is made by the start.
+/// Whether there can be a data directory, and whether its ledger is in the currency. A directory that is not there yet is made by the start.
 fn data_dir(settings: &Settings) -> Problems {
     let data = &settings.data_dir;
     let mut problems = Problems::default();
@@ -143,12 +143,20 @@ fn data_dir(settings: &Settings) -> Problems {
         );
         problems.add(SettingsError::new("currency", message));
     }
+    problems
+}
+
+/// What is wrong with the store that the configuration names: the start refuses it with the same words and codes. No
+/// mistake of the configuration, so [`Settings::load`] does not ask.
+pub fn store(settings: &Settings) -> Problems {
+    let data = &settings.data_dir;
+    let mut problems = Problems::default();
     let store = data.join(STORE);
     let key = data.join(KEY_FILE);
     match (has_entries(&store), key.exists()) {
         (false, true) => {
             let message = format!(
-                "'{}' holds no store, but {} shows that there was one; mount or restore it, or name another data_dir",
+                "STORE_IDENTITY_MISMATCH: '{}' holds no store, but {} shows that there was one; mount or restore it, or name another data_dir",
                 store.display(),
                 key.display()
             );
@@ -157,7 +165,7 @@ fn data_dir(settings: &Settings) -> Problems {
         (true, _) => {
             if let Some(known) = installation_of(&store).filter(|known| *known != settings.installation.as_str()) {
                 let message = format!(
-                    "is '{}', but {} belongs to '{known}'; name the right data_dir",
+                    "STORE_IDENTITY_MISMATCH: is '{}', but {} belongs to '{known}'; name the right data_dir",
                     settings.installation,
                     data.display()
                 );

@@ -144,8 +144,8 @@ pub struct CatalogSettings {
 }
 
 impl Settings {
-    /// Reads all sources, the later ones winning, and looks for everything for which this program would refuse to start,
-    /// files and the data directory included. Makes and changes nothing.
+    /// Reads all sources, the later ones winning, and looks for everything for which this program would refuse them, the
+    /// files that they name included. Makes and changes nothing. The store is looked at by [`crate::check_store`].
     ///
     /// # Errors
     /// All problems at once, each with its key, its value and what to do.
