@@ -46,7 +46,7 @@ pub mod settings;
 mod signals;
 pub mod uploads;
 
-pub use check::store as check_store;
+pub use check::{remarks as check_remarks, store as check_store};
 pub use drivers::Drivers;
 pub use settings::{Problems, Settings, SettingsError, Sources};
 

@@ -50,11 +50,19 @@ pub struct Args {
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let settings = settings(args)?;
     if args.check {
+        let problems = leeway_server::check_store(&settings);
+        if !problems.is_empty() {
+            return Err(Failure::new(Exit::Usage, "INVALID_CONFIG", problems.to_string()));
+        }
+        let remarks: Vec<String> =
+            leeway_server::check_remarks(&settings).iter().map(|remark| format!("note: {remark}")).collect();
+        let sound = format!("the configuration is sound; gRPC would listen on {}", settings.listen);
         terminal.show(
-            |_| format!("the configuration is sound; gRPC would listen on {}", settings.listen),
+            |_| remarks.iter().chain(std::iter::once(&sound)).map(|line| format!("{line}\n")).collect(),
             || {
                 json!({
                     "ok": true,
+                    "notes": remarks,
                     "installation": settings.installation.as_str(),
                     "data_dir": settings.data_dir,
                     "listen": settings.listen,
