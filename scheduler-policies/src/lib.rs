@@ -1,8 +1,11 @@
-//! The policies of Leeway, one a file. `all()` is the registry.
+//! The policies of Leeway, one a file. `all()` is the registry of those that place jobs; `deadline` has the rules for
+//! one job with a deadline.
 
 use std::sync::Arc;
 
 use leeway_core::policy::{Policy, PolicySet};
+
+pub mod deadline;
 
 mod cheapest;
 mod failover;
