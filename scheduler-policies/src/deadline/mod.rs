@@ -6,6 +6,39 @@
 //! it ranks, and no figure of it enters a ledger.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+
+mod greedy_spot;
+mod on_demand;
+mod places;
+mod time_sliced;
+mod uniform_progress;
+
+pub use greedy_spot::GreedySpot;
+pub use on_demand::OnDemand;
+pub use places::Places;
+pub use time_sliced::TimeSliced;
+pub use uniform_progress::UniformProgress;
+
+/// Less than this many seconds of work or changeover counts as none, so that sums of parts do not leave crumbs.
+pub const NEGLIGIBLE: f64 = 1e-3;
+
+/// Every rule. A new one is one more line here.
+pub fn rules() -> Vec<Arc<dyn Rule>> {
+    vec![
+        Arc::new(OnDemand),
+        Arc::new(GreedySpot),
+        Arc::new(TimeSliced::new(4)),
+        Arc::new(TimeSliced::new(12)),
+        Arc::new(TimeSliced::new(24)),
+        Arc::new(UniformProgress),
+    ]
+}
+
+/// `seconds` rounded up to whole ticks, in seconds.
+pub fn whole_ticks(seconds: f64, tick: f64) -> f64 {
+    (seconds / tick - 1e-9).ceil() * tick
+}
 
 /// One job and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +90,7 @@ pub struct Moment<'a> {
     pub mode: Mode,
     /// Changeover of the present launch that is still to come, in seconds.
     pub changeover_left: f64,
-    /// Where the newest checkpoint lies; `None` before the first work.
+    /// Where the newest checkpoint lies: the zone of the last launch, `None` before the first.
     pub checkpoint: Option<usize>,
     pub zones: &'a [ZoneNow],
 }
@@ -73,6 +106,7 @@ pub trait Rule: Send + Sync + Debug {
 
 /// One job under a rule.
 pub trait Session {
-    /// What to hold during the tick that begins now.
+    /// What to hold during the tick that begins now. Spot in a zone where nobody tried is a try: where there turns out
+    /// to be none, the rule is asked again for the same tick, with that zone's `spot` at `Some(false)`.
     fn choose(&mut self, moment: &Moment<'_>) -> Mode;
 }
