@@ -3,8 +3,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use leeway_model::Bytes;
 use leeway_model::checkpoint::CheckpointRef;
 use object_store::path::Path;
@@ -96,7 +98,8 @@ impl From<CheckError> for RestoreError {
 
 impl Repository {
     /// Restores one rank into `dest`, which must not exist or be empty. Everything is downloaded beside it, compared
-    /// with the committed digest and made durable before `dest` appears, at once. Cancelling leaves nothing.
+    /// with the committed digest and made durable before `dest` appears, at once. Cancelling leaves nothing once the piece under way
+    /// is written.
     pub async fn restore(
         &self,
         job: &JobAt,
@@ -108,25 +111,43 @@ impl Repository {
         let at = job.shard(reference.id, rank);
         let local = |source| RestoreError::Local { path: dest.to_path_buf(), source };
         let (target, directories) = (dest.to_path_buf(), directories(&manifest));
-        let staging = blocking(move || Staging::new(target, &directories)).await.map_err(local)??;
+        let staging = Arc::new(blocking(move || Staging::new(target, &directories)).await.map_err(local)??);
 
-        let tree = &staging.tree;
         let restored = Restored { step: manifest.step, size: manifest.size() };
-        let download = |file: FileEntry| self.download(at.data(&file.path), tree.join(&file.path), file);
-        let downloads = stream::iter(manifest.files).map(download);
-        downloads.buffer_unordered(FILES_AT_ONCE).try_collect::<()>().await?;
-
-        blocking(move || staging.publish()).await.map_err(local)??;
+        let mut failure = None;
+        {
+            let downloads = stream::iter(manifest.files).map(|file| self.download(&at, file, &staging));
+            let mut downloads = downloads.buffer_unordered(FILES_AT_ONCE);
+            // After a failure those under way stop at their next piece. They are waited for, lest one of them writes
+            // into a directory that is being removed.
+            while let Some(outcome) = downloads.next().await {
+                if let Err(error) = outcome {
+                    staging.failed.store(true, Ordering::Relaxed);
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        let end = move || match failure {
+            Some(error) => {
+                drop(staging);
+                Err(error)
+            }
+            None => staging.publish(),
+        };
+        blocking(end).await.map_err(local)??;
         Ok(restored)
     }
 
-    async fn download(&self, object: Path, to: PathBuf, file: FileEntry) -> Result<(), RestoreError> {
+    async fn download(&self, at: &ShardAt, file: FileEntry, staging: &Arc<Staging>) -> Result<(), RestoreError> {
+        let (object, to) = (at.data(&file.path), staging.tree.join(&file.path));
         let local = |source| RestoreError::Local { path: to.clone(), source };
-        let create = to.clone();
-        let opened = blocking(move || OpenOptions::new().write(true).create_new(true).open(create)).await;
-        let out = opened.and_then(|opened| opened).map_err(local)?;
+        let (create, held) = (to.clone(), staging.clone());
+        let open = move || held.goes_on().and_then(|()| OpenOptions::new().write(true).create_new(true).open(create));
+        let out = blocking(open).await.and_then(|opened| opened).map_err(local)?;
         let write = |(mut out, mut hasher): (File, FileHasher), piece: bytes::Bytes| {
+            let held = staging.clone();
             let written = blocking(move || {
+                held.goes_on()?;
                 hasher.update(&piece);
                 out.write_all(&piece)?;
                 io::Result::Ok((out, hasher))
@@ -201,10 +222,13 @@ fn directories(manifest: &Manifest) -> Vec<String> {
     all
 }
 
-/// A directory beside the target that vanishes unless it is published.
+/// A directory beside the target that vanishes unless it is published. Whatever writes into it holds it, so that a
+/// restore that is cancelled leaves nothing either.
 struct Staging {
     target: PathBuf,
     tree: PathBuf,
+    /// One of the files could not be had.
+    failed: AtomicBool,
     _held: tempfile::TempDir,
 }
 
@@ -226,10 +250,17 @@ impl Staging {
         for directory in directories {
             std::fs::create_dir(tree.join(directory)).map_err(local)?;
         }
-        Ok(Self { target, tree, _held: held })
+        Ok(Self { target, tree, failed: AtomicBool::new(false), _held: held })
     }
 
-    fn publish(self) -> Result<(), RestoreError> {
+    fn goes_on(&self) -> io::Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "another file of the checkpoint could not be had"));
+        }
+        Ok(())
+    }
+
+    fn publish(&self) -> Result<(), RestoreError> {
         let moved = durable::sync_tree(&self.tree, false)
             .and_then(|()| std::fs::rename(&self.tree, &self.target))
             .and_then(|()| durable::sync_dir(durable::parent(&self.target)));
