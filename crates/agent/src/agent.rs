@@ -1,7 +1,7 @@
 //! What the parts of an agent share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub struct Agent {
     phase: AtomicI32,
     progress: Mutex<Option<Said>>,
     phases: mpsc::UnboundedSender<Option<pb::ReportPhaseRequest>>,
+    /// A checkpoint found no room, and the server was not told yet.
+    pub store_full: AtomicBool,
 }
 
 /// The reports of phases that are still to be sent, in order; `None` is the end of them.
@@ -57,8 +59,22 @@ impl Agent {
         let (phases, reports) = mpsc::unbounded_channel();
         let phase = AtomicI32::new(pb::AgentPhase::Setup.into());
         let progress = Mutex::new(None);
-        let agent =
-            Self { dir, run, installation, link, lease, board, program, assignment, log, phase, progress, phases };
+        let store_full = AtomicBool::new(false);
+        let agent = Self {
+            dir,
+            run,
+            installation,
+            link,
+            lease,
+            board,
+            program,
+            assignment,
+            log,
+            phase,
+            progress,
+            phases,
+            store_full,
+        };
         (agent, reports)
     }
 
@@ -141,10 +157,15 @@ pub async fn renew_once(agent: &Agent, patience: Duration) -> Result<(), CallErr
         phase: agent.phase(),
         progress: said.map(|said| pb::Progress { step: said.step, total_steps: said.total }),
         notice_unavailable: false,
+        store_full: agent.store_full.swap(false, Ordering::Relaxed),
     };
+    let told = request.store_full;
     let sent = agent.lease.now();
     let call = |mut client: crate::link::Client| async move { client.renew_lease(request).await };
-    let answer = agent.link.once(patience, call).await?;
+    let answer = agent.link.once(patience, call).await.inspect_err(|_| {
+        // Nobody heard it: said again at the next renewal.
+        agent.store_full.fetch_or(told, Ordering::Relaxed);
+    })?;
     agent.lease.renewed(sent, Duration::from_millis(answer.lease_ttl_ms)).map_err(CallError::Over)?;
     if let Some(directive) = answer.directive {
         agent.board.take(directive, agent.lease.now());

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use leeway_data::ready::{Complete, TEMPORARY, Watch};
@@ -208,6 +209,9 @@ impl Sender<'_> {
         };
         let at = self.agent.job().shard(id, self.agent.rank());
         let published = store.publish(&at, found.step, self.agent.world_size(), &found.dir, |_| ()).await;
+        if published.as_ref().is_err_and(PublishError::found_no_room) {
+            self.agent.store_full.store(true, Ordering::Relaxed);
+        }
         published.map_err(|error| match error {
             PublishError::Conflict { .. } => Trouble::Taken,
             error if error.retryable() => Trouble::Later(error.to_string()),

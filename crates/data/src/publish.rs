@@ -87,6 +87,11 @@ impl PublishError {
     pub const fn retryable(&self) -> bool {
         matches!(self, Self::Store(error) if error.retryable())
     }
+
+    /// The store is full, or will take no more from us.
+    pub const fn found_no_room(&self) -> bool {
+        matches!(self, Self::Store(StoreError { class: Class::Full, .. }))
+    }
 }
 
 impl From<CheckError> for PublishError {

@@ -122,6 +122,8 @@ pub struct Renewal {
     /// `None` while the program has said nothing.
     pub progress: Option<Progress>,
     pub notice_unavailable: bool,
+    /// A checkpoint found no room since the last renewal.
+    pub store_full: bool,
 }
 
 impl TryFrom<pb::RenewLeaseRequest> for Renewal {
@@ -133,6 +135,7 @@ impl TryFrom<pb::RenewLeaseRequest> for Renewal {
             phase: one_of::<pb::AgentPhase>("phase", wire.phase)?,
             progress: wire.progress.map(Into::into),
             notice_unavailable: wire.notice_unavailable,
+            store_full: wire.store_full,
         })
     }
 }

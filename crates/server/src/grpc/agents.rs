@@ -142,13 +142,19 @@ impl AgentService for Agents {
         &self,
         request: Request<pb::RenewLeaseRequest>,
     ) -> Result<Response<pb::RenewLeaseResponse>, Status> {
-        let Renewal { caller, progress, notice_unavailable, .. } = Renewal::try_from(request.into_inner())?;
+        let Renewal { caller, progress, notice_unavailable, store_full, .. } = Renewal::try_from(request.into_inner())?;
         self.authenticate(&caller)?;
         self.0.metrics.renewals.inc();
         if notice_unavailable {
             self.0.metrics.unwarned_agents.inc();
         }
         let run = caller.run;
+        if notice_unavailable {
+            self.ask(run, Event::NoticesUnheard { run, rank: caller.rank }).await?;
+        }
+        if store_full {
+            self.ask(run, Event::StoreFull { run, rank: caller.rank }).await?;
+        }
         let event = Event::LeaseRenewed { run, rank: caller.rank, progress: progress.unwrap_or_default() };
         match self.ask(run, event).await? {
             Reply::Renewed { directive } => {

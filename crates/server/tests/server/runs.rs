@@ -44,6 +44,7 @@ async fn a_run_goes_from_launch_to_success_and_its_output_can_be_followed() {
         phase: pb::AgentPhase::Running.into(),
         progress: Some(pb::Progress { step: 5, total_steps: Some(9) }),
         notice_unavailable: false,
+        store_full: false,
     };
     agents.renew_lease(renewal).await.unwrap();
     assert_eq!(fake::job(&mut jobs, &id).await.progress.unwrap().step, 5);
@@ -94,6 +95,35 @@ async fn a_run_goes_from_launch_to_success_and_its_output_can_be_followed() {
         })
         .collect();
     assert!(kinds.first() == Some(&true) && kinds.last() == Some(&true), "a hold opens and closes: {kinds:?}");
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k_10_what_an_agent_says_of_a_full_store_stands_beside_its_job() {
+    let data = tempfile::tempdir().unwrap();
+    let driver = Pretender::default();
+    let server = fake::start(data.path(), &driver).await;
+    let mut jobs = fake::jobs(&server).await;
+    let id = submitted(&mut jobs, "1", spec("a")).await;
+    let launch = fake::until("a launch", || async { driver.launches().pop() }).await;
+    let mut agents = AgentServiceClient::new(fake::channel(&server).await);
+    let me = caller(&launch);
+    agents.register(pb::RegisterRequest { caller: me.clone(), identity: identity("one") }).await.unwrap();
+    let phase =
+        pb::ReportPhaseRequest { caller: me.clone(), phase: pb::AgentPhase::Running.into(), ..Default::default() };
+    agents.report_phase(phase).await.unwrap();
+    fake::until_state(&mut jobs, &id, pb::JobState::Running).await;
+    let renewal = |store_full: bool| pb::RenewLeaseRequest {
+        caller: me.clone(),
+        phase: pb::AgentPhase::Running.into(),
+        notice_unavailable: true,
+        store_full,
+        ..Default::default()
+    };
+    agents.renew_lease(renewal(false)).await.unwrap();
+    assert_eq!(fake::job(&mut jobs, &id).await.reason, None);
+    agents.renew_lease(renewal(true)).await.unwrap();
+    assert_eq!(fake::job(&mut jobs, &id).await.reason.unwrap().code, "STORE_FULL");
     server.shutdown().await.unwrap();
 }
 
