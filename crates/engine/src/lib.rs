@@ -18,7 +18,7 @@ use leeway_core::{Action, Config, PolicySet, Scheduler};
 use leeway_model::{JobId, Timestamp};
 use leeway_store::{Entry, Head, Index, Store};
 
-pub use codec::{decode_event, encode_event};
+pub use codec::{Recorded, decode_event};
 
 /// The scheduler over a store. `T` marks whose step it was, so that a shell can answer the right caller.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub struct Engine<S, T = ()> {
     scheduler: Scheduler,
     store: S,
     staged: Vec<Released<T>>,
+    scratch: codec::Scratch,
     /// Index of the last staged entry.
     index: Index,
     /// Entries staged since the last flush.
@@ -91,6 +92,7 @@ impl<S: Store, T> Engine<S, T> {
             scheduler,
             store,
             staged: Vec::new(),
+            scratch: codec::Scratch::default(),
             index: head.index,
             unflushed: 0,
             now,
@@ -122,20 +124,20 @@ impl<S: Store, T> Engine<S, T> {
 
     /// One decision and its entry. What was decided in memory must reach the store: the reserve pays for it if needed.
     fn decide(&mut self, event: Event, released: &mut Released<T>) -> Result<(), Error> {
-        let encoded = codec::encode_event(&event);
+        let encoded = self.scratch.encode(&Recorded::of(&event));
         self.scheduler.handle(self.now, event, &mut released.actions);
         released.changed_jobs.extend(self.scheduler.changed_jobs());
         if !self.scheduler.has_changes() {
             return Ok(());
         }
-        let mut rows = codec::Rows::default();
+        let mut rows = codec::Rows::new(&mut self.scratch);
         self.scheduler.drain_changes(&mut rows);
         let entry = Entry {
             index: self.index + 1,
             time_ms: self.now.as_millis(),
             event: encoded,
             decision: Box::default(),
-            rows: rows.0,
+            rows: rows.changes,
         };
         self.store.append_essential(entry).inspect_err(|_| self.failed = true)?;
         self.index += 1;
