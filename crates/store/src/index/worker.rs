@@ -24,9 +24,12 @@ use crate::files::{Files, LogFile, occupied};
 use crate::journal::Layout;
 use crate::{Error, Head, Identity, Index as EntryIndex, Key};
 
-/// How often an index that failed is made anew, and how often what is dirty is flushed.
+/// How often an index that failed is made anew.
 const RETRY: Duration = Duration::from_secs(30);
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How often the mark is synced, and how often the index. After a crash the index takes from the journal what it lacks,
+/// so that its own syncs, which hold up those of the journal, need not be many.
+const MARK_EVERY: Duration = Duration::from_secs(1);
+const FLUSH_EVERY: Duration = Duration::from_secs(10);
 /// How long rows may wait for a batch to fill.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a clean close goes on applying what is queued; the rest is read from the journal at the next open.
@@ -143,8 +146,9 @@ impl Worker {
         };
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), stopped_at: OnceLock::new() });
-        let queue_bytes = setup.queue_bytes;
-        let loop_ = Loop { shared: shared.clone(), setup, index, dirty: false, unlooked_bytes: 0 };
+        let (queue_bytes, now) = (setup.queue_bytes, Instant::now());
+        let loop_ =
+            Loop { shared: shared.clone(), setup, index, dirty: false, marked: now, flushed: now, unlooked_bytes: 0 };
         let thread = std::thread::Builder::new().name("store-index".into()).spawn(move || loop_.run(failed_at))?;
         Ok(Worker { shared, thread: Some(thread), queue_bytes, batch_bytes: batch_bytes(queue_bytes) })
     }
@@ -267,6 +271,7 @@ enum Task {
     CatchUp,
     Base,
     Renew(String),
+    Mark,
     Flush,
     Stop,
 }
@@ -276,6 +281,9 @@ struct Loop {
     setup: Setup,
     index: Option<Index>,
     dirty: bool,
+    /// When the mark and the index were last synced.
+    marked: Instant,
+    flushed: Instant,
     unlooked_bytes: u64,
 }
 
@@ -290,6 +298,10 @@ impl Loop {
                     Ok(())
                 }
                 Task::Renew(reason) => self.renew(&reason),
+                Task::Mark => {
+                    self.mark();
+                    Ok(())
+                }
                 Task::Flush => self.flush(),
                 Task::Stop => break,
             };
@@ -307,7 +319,6 @@ impl Loop {
 
     fn next_task(&self, failed_at: Option<Instant>) -> Task {
         let mut state = self.shared.lock();
-        let started = Instant::now();
         loop {
             let closing = state.stop.then(|| *self.shared.stopped_at.get_or_init(Instant::now));
             let out_of_time = closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE);
@@ -316,6 +327,13 @@ impl Loop {
             }
             if state.base_wanted && !state.stop {
                 return Task::Base;
+            }
+            if state.mark_dirty && self.marked.elapsed() >= MARK_EVERY {
+                state.mark_dirty = false;
+                return Task::Mark;
+            }
+            if self.dirty && self.flushed.elapsed() >= FLUSH_EVERY {
+                return Task::Flush;
             }
             if let Some(reason) = &state.failed {
                 if closing.is_some() {
@@ -327,11 +345,7 @@ impl Loop {
             } else if let Some(task) = pending(&mut state, batch_bytes(self.setup.queue_bytes)) {
                 return task;
             }
-            if started.elapsed() >= FLUSH_EVERY && (self.dirty || state.mark_dirty) {
-                state.mark_dirty = false;
-                return Task::Flush;
-            }
-            state = self.shared.changed.wait_timeout(state, FLUSH_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.shared.changed.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -469,10 +483,15 @@ impl Loop {
         Ok((Writer::create(self.setup.files.clone(), &path, &header)?, path))
     }
 
-    fn flush(&mut self) -> Result<(), BuildError> {
+    fn mark(&mut self) {
+        self.marked = Instant::now();
         if let Err(error) = self.setup.mark.sync() {
             tracing::warn!(%error, "the mark of the durable head could not be synced");
         }
+    }
+
+    fn flush(&mut self) -> Result<(), BuildError> {
+        self.flushed = Instant::now();
         if std::mem::take(&mut self.dirty)
             && let Some(index) = &self.index
         {
@@ -512,6 +531,7 @@ impl Loop {
             }
             return;
         }
+        self.mark();
         if let Err(BuildError::Index(damage)) = self.flush() {
             tracing::warn!(reason = %damage.0, "the index could not be flushed on close");
         }
