@@ -2,7 +2,8 @@
 //!
 //! A run is a pure function of its seed. `kernel` has the clock and the queue, `random` the named streams of luck,
 //! `faults` what goes wrong, `shell` the process around the engine, `world` everything that answers its actions,
-//! `checkers` what must hold, `scenario` the worlds, and `run` puts them together. README.md has the map.
+//! `checkers` what must hold, `scenario` the worlds, and `run` puts them together. `spot` stands apart: one job with a
+//! deadline on recorded markets. README.md has the map.
 
 pub mod checkers;
 pub mod faults;
@@ -11,6 +12,7 @@ pub mod random;
 pub mod run;
 pub mod scenario;
 pub mod shell;
+pub mod spot;
 pub mod world;
 
 pub use faults::FaultPlan;

@@ -106,6 +106,10 @@ pub trait Rule: Send + Sync + Debug {
 
 /// One job under a rule.
 pub trait Session {
+    /// Zones to probe before the choice, where nothing is seen without trying: a probe asks for capacity and gives it
+    /// back at once, and one that succeeds costs a started minute. It is not called where everything is seen.
+    fn probe(&mut self, _moment: &Moment<'_>, _zones: &mut Vec<usize>) {}
+
     /// What to hold during the tick that begins now. Spot in a zone where nobody tried is a try: where there turns out
     /// to be none, the rule is asked again for the same tick, with that zone's `spot` at `Some(false)`.
     fn choose(&mut self, moment: &Moment<'_>) -> Mode;

@@ -1,0 +1,348 @@
+//! Many windows, every rule, and the optimum beside them, on all cores. The result does not depend on how many there are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use leeway_model::Bytes;
+use leeway_model::egress::EgressTable;
+use leeway_policies::deadline::{OnDemand, Rule, Task, Zone};
+
+use super::model::{self, Outcome, Path, Sight};
+use super::optimum;
+use super::set::{self, Market};
+use super::windows::{overlap, starts};
+
+/// A folder of the set, and how many nodes the job needs at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    pub name: String,
+    pub gang: u32,
+}
+
+/// How many windows, and of which tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grid {
+    Full,
+    /// A first look: a few windows, two deadlines, two changeovers.
+    Small,
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub set: PathBuf,
+    pub families: Vec<Family>,
+    /// Whether the zones of a family are one market; otherwise each is one of its own.
+    pub multi_region: bool,
+    pub work_hours: f64,
+    pub deadline_hours: Vec<f64>,
+    pub changeover_hours: Vec<f64>,
+    /// Most windows of one market for each deadline.
+    pub windows: usize,
+    pub sight: Sight,
+    /// What a move takes to the other region.
+    pub checkpoint: Bytes,
+    pub egress: EgressTable,
+    /// Threads; as many as there are cores when `None`.
+    pub threads: Option<usize>,
+}
+
+/// Why nothing is measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Set(#[from] set::Error),
+    #[error("{market}: {error}")]
+    Optimum { market: String, error: optimum::Error },
+    #[error(
+        "{market}: {work_hours} h of work and {changeover_hours} h of changeover do not fit in {deadline_hours} h, even \
+         on demand; choose a later deadline"
+    )]
+    Hopeless { market: String, work_hours: f64, deadline_hours: f64, changeover_hours: f64 },
+    #[error("no trace is as long as the shortest deadline, {0} h")]
+    NoWindow(f64),
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// One window with one task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// `one-zone`, `multi-region-3-zones` or `multi-region-all-zones`.
+    pub setting: &'static str,
+    /// As it was asked for.
+    pub family: String,
+    /// The trace, or the zones together.
+    pub market: String,
+    /// Number of the window within its market; windows of one number begin near each other whatever the deadline.
+    pub window: usize,
+    /// First tick of the window.
+    pub start: usize,
+    pub deadline_hours: f64,
+    pub changeover_hours: f64,
+    /// Share of the window in which spot could be had in at least one zone.
+    pub availability: f64,
+    /// Dollars of the best schedule.
+    pub optimum: f64,
+    /// Dollars on demand in the cheapest zone.
+    pub on_demand: f64,
+    /// In the order of the rules.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub rules: Vec<String>,
+    pub cases: Vec<Case>,
+    /// What a reader should know of the windows.
+    pub warnings: Vec<String>,
+}
+
+impl Family {
+    /// The families of the single-zone setting.
+    pub fn of_one_zone() -> Vec<Self> {
+        ["aws-2022-1node:1", "aws-2023-v100:1", "gcp-2025-h100:1", "gcp-2025-h100:16", "aws-2023-v100-16node:16"]
+            .into_iter()
+            .filter_map(|text| text.parse().ok())
+            .collect()
+    }
+
+    /// The families whose zones are aligned in time.
+    pub fn of_multi_region() -> Vec<Self> {
+        ["gcp-2025-h100:1", "gcp-2025-h100:16", "aws-2023-v100:1"]
+            .into_iter()
+            .filter_map(|text| text.parse().ok())
+            .collect()
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.gang)
+    }
+}
+
+impl FromStr for Family {
+    type Err = String;
+
+    /// `NAME:GANG`, or `NAME` for a gang of one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, gang) = text.rsplit_once(':').unwrap_or((text, "1"));
+        match gang.parse() {
+            Ok(gang) if gang > 0 && !name.is_empty() => Ok(Self { name: name.to_owned(), gang }),
+            _ => Err(format!("'{}' is not FAMILY:GANG; write for example gcp-2025-h100:16", text.escape_debug())),
+        }
+    }
+}
+
+impl Plan {
+    /// The usual measurement of a set.
+    pub fn new(set: PathBuf, grid: Grid, multi_region: bool, egress: EgressTable) -> Self {
+        let (deadline_hours, changeover_hours, windows) = match (grid, multi_region) {
+            (Grid::Full, false) => (vec![52.0, 60.0, 70.0, 92.0], vec![0.05, 0.1, 0.2, 0.4], 8),
+            (Grid::Small, false) => (vec![52.0, 70.0], vec![0.1, 0.4], 4),
+            (Grid::Full, true) => (vec![44.0, 50.0, 60.0, 80.0], vec![0.2], 40),
+            (Grid::Small, true) => (vec![50.0, 80.0], vec![0.2], 6),
+        };
+        Self {
+            set,
+            families: if multi_region { Family::of_multi_region() } else { Family::of_one_zone() },
+            multi_region,
+            work_hours: if multi_region { 40.0 } else { 48.0 },
+            deadline_hours,
+            changeover_hours,
+            windows,
+            sight: Sight::Free,
+            checkpoint: Bytes::from_gb(50),
+            egress,
+            threads: None,
+        }
+    }
+
+    fn task(&self, tick: f64, deadline_hours: f64, changeover_hours: f64) -> Task {
+        Task {
+            work: self.work_hours * 3600.0,
+            deadline: deadline_hours * 3600.0,
+            changeover: changeover_hours * 3600.0,
+            tick,
+        }
+    }
+}
+
+/// Zones that one job may use, with what does not change between windows.
+struct Group {
+    setting: &'static str,
+    family: String,
+    name: String,
+    markets: Vec<Market>,
+    zones: Vec<Zone>,
+}
+
+impl Group {
+    fn new(setting: &'static str, family: &Family, markets: Vec<Market>, plan: &Plan) -> Result<Self, Error> {
+        set::agree(&markets)?;
+        let egress = set::egress(&markets, &plan.egress, plan.checkpoint);
+        let zones = markets.iter().zip(egress).map(|(market, egress)| Zone { on_demand: market.on_demand, egress });
+        Ok(Self {
+            setting,
+            family: family.to_string(),
+            name: markets.iter().map(|market| market.name.as_str()).collect::<Vec<_>>().join("+"),
+            zones: zones.collect(),
+            markets,
+        })
+    }
+
+    fn ticks(&self) -> usize {
+        self.markets.iter().map(Market::ticks).min().unwrap_or(0)
+    }
+}
+
+/// One window of a group.
+struct Piece {
+    group: usize,
+    window: usize,
+    start: usize,
+    deadline_hours: f64,
+    changeover_hours: f64,
+}
+
+/// Runs every rule over every window. `progress` is told how many of all windows are done, from any thread, and says
+/// whether to go on.
+///
+/// # Errors
+/// Traces that cannot be read, tasks that cannot be done even on demand, or nothing to measure.
+pub fn run(
+    plan: &Plan,
+    rules: &[Arc<dyn Rule>],
+    progress: &(dyn Fn(usize, usize) -> bool + Sync),
+) -> Result<Measured, Error> {
+    let groups = groups(plan)?;
+    let (pieces, warnings) = pieces(plan, &groups)?;
+    let threads = plan.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut found = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(piece) = pieces.get(index) else { break };
+            found.push((index, measure(plan, &groups[piece.group], piece, rules)));
+            let finished = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if !progress(finished, pieces.len()) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        found
+    };
+    let mut cases = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.clamp(1, pieces.len().max(1))).map(|_| scope.spawn(work)).collect();
+        cases.extend(work());
+        for other in others {
+            match other.join() {
+                Ok(found) => cases.extend(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    if cases.len() < pieces.len() {
+        return Err(Error::Interrupted);
+    }
+    let cases = cases.into_values().collect::<Result<_, _>>()?;
+    Ok(Measured { rules: rules.iter().map(|rule| rule.name().to_owned()).collect(), cases, warnings })
+}
+
+fn groups(plan: &Plan) -> Result<Vec<Group>, Error> {
+    let mut groups = Vec::new();
+    for family in &plan.families {
+        let markets = set::read_family(&plan.set, &family.name, family.gang)?;
+        if !plan.multi_region {
+            for market in markets {
+                groups.push(Group::new("one-zone", family, vec![market], plan)?);
+            }
+            continue;
+        }
+        let three = of_three_regions(&markets);
+        if three.len() == 3 && markets.len() > 3 {
+            groups.push(Group::new("multi-region-3-zones", family, three, plan)?);
+        }
+        groups.push(Group::new("multi-region-all-zones", family, markets, plan)?);
+    }
+    Ok(groups)
+}
+
+/// The first zone of each of the first three regions.
+fn of_three_regions(markets: &[Market]) -> Vec<Market> {
+    let mut chosen: Vec<Market> = Vec::new();
+    for market in markets {
+        if chosen.len() < 3 && chosen.iter().all(|one| one.region != market.region) {
+            chosen.push(market.clone());
+        }
+    }
+    chosen
+}
+
+fn pieces(plan: &Plan, groups: &[Group]) -> Result<(Vec<Piece>, Vec<String>), Error> {
+    let (mut pieces, mut overlapping, mut short) = (Vec::new(), 0, Vec::new());
+    for (index, group) in groups.iter().enumerate() {
+        let before = pieces.len();
+        for &deadline_hours in &plan.deadline_hours {
+            let length = model::ticks(&plan.task(group.markets[0].tick, deadline_hours, 0.0));
+            let starts = starts(group.ticks(), length, plan.windows);
+            overlapping += usize::from(overlap(&starts, length));
+            for &changeover_hours in &plan.changeover_hours {
+                if !model::can_finish(&plan.task(group.markets[0].tick, deadline_hours, changeover_hours)) {
+                    let (market, work_hours) = (group.name.clone(), plan.work_hours);
+                    return Err(Error::Hopeless { market, work_hours, deadline_hours, changeover_hours });
+                }
+                let piece = |(window, &start)| Piece { group: index, window, start, deadline_hours, changeover_hours };
+                pieces.extend(starts.iter().enumerate().map(piece));
+            }
+        }
+        if pieces.len() == before {
+            short.push(format!("{} {}", group.family, group.name));
+        }
+    }
+    if pieces.is_empty() {
+        return Err(Error::NoWindow(plan.deadline_hours.iter().copied().fold(f64::INFINITY, f64::min)));
+    }
+    let mut warnings = Vec::new();
+    if overlapping > 0 {
+        warnings.push(format!(
+            "windows overlap in {overlapping} of {} pairs of market and deadline, so the intervals are too narrow there",
+            groups.len() * plan.deadline_hours.len()
+        ));
+    }
+    if !short.is_empty() {
+        warnings.push(format!("too short for any window: {}", short.join(", ")));
+    }
+    Ok((pieces, warnings))
+}
+
+fn measure(plan: &Plan, group: &Group, piece: &Piece, rules: &[Arc<dyn Rule>]) -> Result<Case, Error> {
+    let task = plan.task(group.markets[0].tick, piece.deadline_hours, piece.changeover_hours);
+    let window = piece.start..piece.start + model::ticks(&task);
+    let paths: Vec<Path<'_>> = group.markets.iter().map(|market| market.window(window.clone())).collect();
+    let ticks = window.len();
+    let any = (0..ticks).filter(|&tick| paths.iter().any(|path| path.available[tick])).count();
+    let optimum = optimum::optimum(&task, &group.zones, &paths)
+        .map_err(|error| Error::Optimum { market: group.name.clone(), error })?;
+    let outcome = |rule: &dyn Rule| model::run(rule, &task, &group.zones, &paths, plan.sight);
+    Ok(Case {
+        setting: group.setting,
+        family: group.family.clone(),
+        market: group.name.clone(),
+        window: piece.window,
+        start: piece.start,
+        deadline_hours: piece.deadline_hours,
+        changeover_hours: piece.changeover_hours,
+        availability: any as f64 / ticks.max(1) as f64,
+        optimum,
+        on_demand: outcome(&OnDemand).cost,
+        outcomes: rules.iter().map(|rule| outcome(&**rule)).collect(),
+    })
+}
