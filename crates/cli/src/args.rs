@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::client::DEFAULT_SERVER;
-use crate::commands::{agent, budget, clusters, completions, data, jobs, offers, serve, store, webhook};
+use crate::commands::{agent, budget, clusters, completions, data, jobs, offers, serve, simulate, store, webhook};
 use crate::demo;
 use crate::failure::{Exit, Failure};
 use crate::train;
@@ -23,6 +23,9 @@ Work:
 
 Money:
   budget       Budgets, what they paid for, and the ledger
+
+Planning:
+  simulate     What rules would have cost in recorded markets
 
 Operation:
   serve        Run the server
@@ -114,6 +117,9 @@ pub enum Command {
     /// Verify, export, import or rebuild a data directory that no server uses
     #[command(subcommand)]
     Store(store::Command),
+    /// What rules would have cost in recorded markets
+    #[command(subcommand, visible_alias = "sim")]
+    Simulate(simulate::Command),
     /// See the main job done on this machine in less than a minute
     Demo(demo::Args),
     /// Completions for a shell

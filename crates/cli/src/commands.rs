@@ -9,6 +9,7 @@ pub mod jobs;
 pub mod offers;
 pub mod policies;
 pub mod serve;
+pub mod simulate;
 pub mod store;
 pub mod webhook;
 
@@ -37,6 +38,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<ExitCode, Failure> {
         Command::Webhook(command) => context.with(|client| webhook::run(command, client, terminal)),
         Command::Policies => policies::run(terminal),
         Command::Store(command) => store::run(&command, terminal),
+        Command::Simulate(command) => simulate::run(&command, terminal),
         Command::Completions(args) => completions::run(&args, terminal),
         Command::Serve(args) => serve::run(&args, terminal),
         Command::Demo(args) => demo::run(&args, terminal),

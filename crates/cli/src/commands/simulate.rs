@@ -1,0 +1,73 @@
+//! `leeway simulate`: what rules would have cost in recorded markets. Needs no server.
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+mod bench_spot;
+mod optimum;
+
+const SIMULATE: &str = "Traces are read as they are; README.md of 'simulations' defines the model.
+
+Examples:
+  leeway simulate optimum traces/gcp-2025-h100/us-east4-a_h100_16.json --gang 16
+  leeway simulate bench-spot --set traces --grid small";
+
+/// What rules would have cost in recorded markets
+#[derive(Debug, Subcommand)]
+#[command(after_help = SIMULATE)]
+pub enum Command {
+    /// The least that a job with a deadline could have cost, and what each rule would have paid
+    Optimum(optimum::Args),
+    /// Measure rules for deadlines against the optimum over many windows of recorded spot markets
+    BenchSpot(bench_spot::Args),
+}
+
+pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
+    match command {
+        Command::Optimum(args) => optimum::run(args, terminal),
+        Command::BenchSpot(args) => bench_spot::run(args, terminal),
+    }
+}
+
+/// Most hours of anything: a century.
+const HOURS_MAX: f64 = 876_600.0;
+
+/// Reads hours above zero.
+fn hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if hours > 0.0 && hours <= HOURS_MAX => Ok(hours),
+        _ => Err(format!("'{}' is not a number of hours above 0; write for example 52 or 0.1", text.escape_debug())),
+    }
+}
+
+/// Reads hours that may be zero.
+fn hours_or_none(text: &str) -> Result<f64, String> {
+    if text.parse() == Ok(0.0) { Ok(0.0) } else { hours(text).map_err(|text| text.replace("above 0", "from 0 on")) }
+}
+
+/// A folder or trace that cannot be read.
+fn refused(error: &leeway_simulations::spot::set::Error) -> Failure {
+    use leeway_simulations::spot::set::Error;
+    let code = match error {
+        Error::Io { .. } => "FILE",
+        Error::Trace(_) | Error::Gaps { .. } => "INVALID_TRACE",
+        Error::NoFamily { .. } | Error::NoTraces(_) => "NO_TRACES",
+    };
+    Failure::new(Exit::Usage, code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_are_positive_numbers_and_a_changeover_may_take_none() {
+        assert_eq!((hours("52"), hours_or_none("0"), hours_or_none("0.1")), (Ok(52.0), Ok(0.0), Ok(0.1)));
+        for wrong in ["0", "-1", "nan", "inf", "1e9", "", "5h"] {
+            assert!(hours(wrong).unwrap_err().contains("hours"), "{wrong}");
+        }
+        assert!(hours_or_none("-1").is_err() && hours_or_none("nan").is_err());
+    }
+}
