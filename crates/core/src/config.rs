@@ -26,6 +26,8 @@ pub struct Config {
     pub keep_requests: Millis,
     /// Most placements in one step; the rest follow in the next, so that clients are answered in between.
     pub placements_per_step: usize,
+    /// Most jobs of one owner that have not ended; more are refused, so that nobody fills the queue of all.
+    pub open_jobs_per_owner: u64,
 }
 
 /// Leases of agents; see the fencing rules in ARCHITECTURE.md.
@@ -126,6 +128,7 @@ impl Config {
             keep_finished: Millis::from_hours(24 * 30),
             keep_requests: Millis::from_hours(24 * 7),
             placements_per_step: 256,
+            open_jobs_per_owner: 200_000,
         }
     }
 

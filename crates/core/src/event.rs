@@ -157,6 +157,10 @@ pub enum Event {
         run: RunId,
         rank: u32,
     },
+    /// The store was opened in this life of it. To be brought first, at each start.
+    Opened {
+        incarnation: u128,
+    },
 }
 
 impl Event {

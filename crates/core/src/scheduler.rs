@@ -31,6 +31,8 @@ pub struct Scheduler {
     pub(crate) queue: Queue,
     pub(crate) timers: Timers,
     pub(crate) volatile: Volatile,
+    /// Jobs that have not ended, by owner.
+    pub(crate) open_jobs: BTreeMap<leeway_model::Name, u64>,
     /// Jobs that wait for others, by the job they wait for.
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Runs that are not released, by the offer they stand on.
@@ -57,6 +59,7 @@ impl Scheduler {
             queue: Queue::default(),
             timers,
             volatile: Volatile::default(),
+            open_jobs: BTreeMap::new(),
             dependents: BTreeMap::new(),
             standing: BTreeMap::new(),
             roomier: BTreeSet::new(),
@@ -126,6 +129,7 @@ impl Scheduler {
                 None
             }
             Event::Woke => None,
+            Event::Opened { incarnation } => Some(self.on_opened(incarnation)),
             Event::NoticesUnheard { run, rank } => Some(self.on_notices_unheard(run, rank)),
             Event::StoreFull { run, rank } => Some(self.on_store_full(run, rank)),
         }
@@ -299,6 +303,9 @@ impl Scheduler {
             self.set_run_timer(run);
         }
         for job in self.tables.jobs.values() {
+            if !job.state.is_terminal() {
+                *self.open_jobs.entry(job.spec.owner.clone()).or_default() += 1;
+            }
             match job.state {
                 JobState::Pending if job.not_before > self.now => {
                     self.queue.park(job, crate::round::queue::Park::Timer);

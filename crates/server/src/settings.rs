@@ -62,6 +62,7 @@ pub struct Settings {
     pub keep_finished: Millis,
     pub keep_requests: Millis,
     pub placements_per_step: usize,
+    pub open_jobs_per_owner: u64,
     pub limits: Limits,
     /// The program of agents on this host, started as `PROGRAM agent --run-dir DIR`; this very program when not given.
     pub agent_program: Option<PathBuf>,
@@ -201,6 +202,7 @@ impl Settings {
             keep_finished: self.keep_finished,
             keep_requests: self.keep_requests,
             placements_per_step: self.placements_per_step,
+            open_jobs_per_owner: self.open_jobs_per_owner,
             ..Config::new(installation, self.default_policy.clone())
         }
     }

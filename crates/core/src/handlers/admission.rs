@@ -1,6 +1,8 @@
 //! What must hold of what comes in, beside what its types say. The shells refuse most of it earlier and with better
 //! words; this border is the one that nothing passes by.
 
+use std::collections::BTreeMap;
+
 use leeway_model::budget::Refusal;
 use leeway_model::checkpoint::Interval;
 use leeway_model::cluster::ClusterSpec;
@@ -66,6 +68,24 @@ impl Scheduler {
                 Some(_) => {}
             }
         }
+        Ok(())
+    }
+}
+
+impl Scheduler {
+    /// Whether the owner may have one more job that has not ended, beside those `taken` from the same batch.
+    pub(crate) fn check_room<'a>(&self, spec: &'a JobSpec, taken: &mut BTreeMap<&'a Name, u64>) -> Result<(), Refused> {
+        let limit = self.config.open_jobs_per_owner;
+        let new = taken.entry(&spec.owner).or_default();
+        let open = self.open_jobs.get(&spec.owner).copied().unwrap_or(0) + *new;
+        if open >= limit {
+            let message = format!(
+                "'{}' has {open} jobs that have not ended, and the limit is {limit}; wait until some have, or cancel some",
+                spec.owner
+            );
+            return Err(Refused::new(RefusedKind::Exhausted, "TOO_MANY_JOBS", message));
+        }
+        *new += 1;
         Ok(())
     }
 }

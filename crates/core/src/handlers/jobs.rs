@@ -1,6 +1,6 @@
 //! Submissions, cancels and retries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leeway_model::job::{Job, JobState, Reason, RetriesUsed, StartReason};
 use leeway_model::notify::{Alert, Severity};
@@ -40,6 +40,7 @@ impl Scheduler {
             let mut spec = submission.spec;
             let after = submission.after.iter().filter_map(|&other| ids[other as usize]);
             spec.depends_on.extend(after);
+            *self.open_jobs.entry(spec.owner.clone()).or_default() += 1;
             self.tables.jobs.insert(id, Job::new(id, spec, self.now));
             results.push(Ok(Submitted { job: id, state: JobState::Pending, reason: None, replayed: false }));
         }
@@ -62,7 +63,11 @@ impl Scheduler {
 
     /// The refusal of each job of a batch, if any. A job that needs a refused one is refused with it.
     fn refuse(&self, jobs: &[Submission]) -> Vec<Option<Refused>> {
-        let mut refused: Vec<Option<Refused>> = jobs.iter().map(|job| self.check_spec(&job.spec).err()).collect();
+        let mut taken: BTreeMap<&Name, u64> = BTreeMap::new();
+        let mut refused: Vec<Option<Refused>> = Vec::with_capacity(jobs.len());
+        for Submission { spec, .. } in jobs {
+            refused.push(self.check_spec(spec).and_then(|()| self.check_room(spec, &mut taken)).err());
+        }
         let mut graph = DiGraph::<usize, ()>::with_capacity(jobs.len(), jobs.len());
         let nodes: Vec<_> = (0..jobs.len()).map(|position| graph.add_node(position)).collect();
         for (position, job) in jobs.iter().enumerate() {
@@ -176,6 +181,11 @@ impl Scheduler {
             job.since = now;
         }
         job.ended = to.is_terminal().then_some(now);
+        if from.is_terminal() != to.is_terminal() {
+            let open = self.open_jobs.entry(job.spec.owner.clone()).or_default();
+            // A job that ends was counted when it came.
+            *open = if to.is_terminal() { open.saturating_sub(1) } else { *open + 1 };
+        }
         let is_news = from != to && (to.is_terminal() || to == JobState::Running);
         if is_news {
             let severity = if to == JobState::Failed { Severity::Warning } else { Severity::Info };

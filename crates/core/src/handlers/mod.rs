@@ -12,5 +12,6 @@ mod launches;
 mod market;
 mod metering;
 mod notifications;
+mod restored;
 mod saving;
 mod sweep;

@@ -111,8 +111,12 @@ impl Scheduler {
         }
     }
 
+    fn next_run(&self, job: &Job) -> RunId {
+        RunId { job: job.id, epoch: (job.epoch + 1).max(self.tables.meta.epoch_floor) }
+    }
+
     fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
-        let run = RunId { job: job.id, epoch: job.epoch + 1 };
+        let run = self.next_run(job);
         let money = self.config.money;
         let length = place.ranked.scored.expected_time.min(money.horizon).saturating_add(money.stop_reserve);
         let gang = self.rate_max(job, place).checked_mul(u64::from(job.spec.nodes)).ok_or(Refusal::Overflow)?;
@@ -140,7 +144,7 @@ impl Scheduler {
     /// Writes the run and its decision, and orders the launch.
     fn start(&mut self, job: &Job, choice: Choice, held: Micros) {
         let Choice { place, why, others } = choice;
-        let id = RunId { job: job.id, epoch: job.epoch + 1 };
+        let id = self.next_run(job);
         let slot = self.fleet.slot(place.offer);
         let price = slot.offer.price.clone().expect("a place has a price: the filter saw to it");
         let interval =

@@ -31,6 +31,11 @@ pub struct Meta {
     pub job_changes: u64,
     /// Runs whose rows were forgotten with their finished jobs.
     pub forgotten_runs: u64,
+    /// Which life of the store this is; 0 before anybody said so. A restored store begins another one.
+    pub incarnation: u128,
+    /// Runs get no smaller epoch than this. It rises when a store is restored, above every run that may have been
+    /// started after the backup was taken.
+    pub epoch_floor: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

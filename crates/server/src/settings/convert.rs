@@ -91,6 +91,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         keep_finished: core.keep_finished,
         keep_requests: core.keep_requests,
         placements_per_step: core.placements_per_step,
+        open_jobs_per_owner: core.open_jobs_per_owner,
         limits,
         agent_program: raw.local.agent.as_ref().map(|path| base.join(path)),
         webhooks: webhooks(&raw.webhooks, problems),
@@ -196,6 +197,9 @@ fn bounds(raw: &Raw, limits: &mut Limits, core: &mut Config, problems: &mut Prob
     count("limits.queue", raw.limits.queue, QUEUE_MAX, &mut limits.queue);
     count("limits.group", raw.limits.group, 100_000, &mut limits.group);
     count("limits.placements_per_step", raw.limits.placements_per_step, 100_000, &mut core.placements_per_step);
+    let mut open = usize::try_from(core.open_jobs_per_owner).unwrap_or(usize::MAX);
+    count("limits.open_jobs_per_owner", raw.limits.open_jobs_per_owner, u32::MAX, &mut open);
+    core.open_jobs_per_owner = open as u64;
     problems.take(size("limits.log_size", raw.limits.log_size.as_deref(), &mut limits.log_size));
     problems.take(size("limits.upload_size", raw.limits.upload_size.as_deref(), &mut limits.upload_size));
 }

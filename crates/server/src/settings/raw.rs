@@ -86,6 +86,7 @@ pub struct RawLimits {
     pub queue: Option<u32>,
     pub group: Option<u32>,
     pub placements_per_step: Option<u32>,
+    pub open_jobs_per_owner: Option<u32>,
     pub log_size: Option<String>,
     pub upload_size: Option<String>,
     pub keep_finished: Option<String>,

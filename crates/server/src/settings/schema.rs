@@ -82,6 +82,7 @@ pub const ROOT: &[(&str, Node)] = &[
             ("queue", Whole),
             ("group", Whole),
             ("placements_per_step", Whole),
+            ("open_jobs_per_owner", Whole),
             ("log_size", Text),
             ("upload_size", Text),
             ("keep_finished", Text),
