@@ -215,6 +215,37 @@ fn b_03_a_job_whose_budget_runs_out_saves_and_stops_inside_its_hold_and_goes_on_
 }
 
 #[test]
+fn b_04_a_job_s_cap_does_not_keep_it_from_cheap_spot_and_holds_when_the_price_rises() {
+    let mut desk = Desk::new();
+    let capped = || {
+        let mut spec = job("train");
+        spec.money.max_cost = Some(dollars("2.50"));
+        spec
+    };
+    let calm = desk.submit(capped());
+    let run = desk.newest(calm);
+    assert_eq!(desk.run(run).offer, support::offer("west", CapacityType::Spot), "an hour costs 0.92, at worst 3.06");
+    desk.up(run);
+    desk.work(run, Millis::from_hours(1), 10);
+    desk.exit(run, 0);
+    desk.gone(run);
+    assert_eq!((desk.state(calm), desk.job(calm).posted.total()), (JobState::Succeeded, dollars("0.92")));
+
+    let unlucky = desk.submit(capped());
+    let run = desk.newest(unlucky);
+    desk.up(run);
+    desk.price("west", "3.00");
+    while desk.run(run).state == RunState::Running {
+        desk.work(run, Millis::from_mins(1), 10);
+        assert!(desk.now.since(desk.run(run).placed) < Millis::from_hours(1), "it must drain before its money is gone");
+    }
+    desk.checkpoint(run, 1, 100);
+    desk.exit(run, 75);
+    desk.gone(run);
+    assert!(desk.job(unlucky).posted.total() <= dollars("2.50"), "{:?}", desk.job(unlucky).posted);
+}
+
+#[test]
 fn c_21_a_spot_price_that_rises_is_charged_from_then_on_and_the_hold_was_large_enough() {
     let mut desk = Desk::new();
     let id = desk.submit(job("train"));

@@ -111,17 +111,24 @@ impl Scheduler {
         id: leeway_model::JobId,
         amount: Micros,
     ) -> Result<(), leeway_model::budget::Refusal> {
-        let Some(job) = self.job(id) else { return Ok(()) };
-        let Some(cap) = job.spec.money.max_cost else { return Ok(()) };
+        let Some((cap, room)) = self.room_under_cap(id) else { return Ok(()) };
+        if amount > room {
+            let posted = self.job(id).map_or(Micros::ZERO, |job| job.posted.total());
+            return Err(leeway_model::budget::Refusal::JobCap { cap, posted, needed: amount });
+        }
+        Ok(())
+    }
+
+    /// A job's cap, and what it leaves beside what was posted and is held; `None` without a cap.
+    pub(crate) fn room_under_cap(&self, id: leeway_model::JobId) -> Option<(Micros, Micros)> {
+        let job = self.job(id)?;
+        let cap = job.spec.money.max_cost?;
         let held = self
             .runs_of(id)
             .filter(|run| !run.state.is_over())
             .filter_map(|run| self.tables.holds.get(&HoldId(run.id)));
         let held = held.filter(|hold| hold.open).fold(Micros::ZERO, |sum, hold| sum.saturating_add(hold.remainder()));
-        let posted = job.posted.total();
-        if posted.saturating_add(held).saturating_add(amount) > cap {
-            return Err(leeway_model::budget::Refusal::JobCap { cap, posted, needed: amount });
-        }
-        Ok(())
+        let taken = job.posted.total().saturating_add(held);
+        Some((cap, cap.saturating_sub(taken).max(Micros::ZERO)))
     }
 }

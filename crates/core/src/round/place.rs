@@ -92,6 +92,7 @@ impl Scheduler {
                     let place = others.remove(position);
                     let why = match refusal {
                         None => why.into(),
+                        Some(Refusal::JobCap { .. }) => "the best place that the job's max_cost can pay for".into(),
                         Some(_) => "the best place that the budget can pay for".into(),
                     };
                     self.start(job, Choice { place, why, others }, held);
@@ -118,11 +119,23 @@ impl Scheduler {
     fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
         let run = self.next_run(job);
         let money = self.config.money;
-        let length = place.ranked.scored.expected_time.min(money.horizon).saturating_add(money.stop_reserve);
+        let work = place.ranked.scored.expected_time.min(money.horizon);
+        let length = work.saturating_add(money.stop_reserve);
         let gang = self.rate_max(job, place).checked_mul(u64::from(job.spec.nodes)).ok_or(Refusal::Overflow)?;
+        let now = place.ranked.scored.rate.checked_mul(u64::from(job.spec.nodes)).ok_or(Refusal::Overflow)?;
         let bill = &place.ranked.scored.bill;
         let once = bill.get(Term::CheckpointMove).saturating_add(bill.get(Term::Disk));
-        let amount = gang.cost(length).checked_add(once).ok_or(Refusal::Overflow)?;
+        // What is kept back to save and stop is reckoned at the worst price all the same.
+        let end = gang.cost(money.stop_reserve.saturating_add(money.extend_before));
+        let likely = [end, once].iter().try_fold(now.cost(work), |sum, more| sum.checked_add(*more));
+        let likely = likely.ok_or(Refusal::Overflow)?;
+        let worst = gang.cost(length).checked_add(once).ok_or(Refusal::Overflow)?;
+        let amount = match self.room_under_cap(job.id) {
+            // At today's price it can be paid to the end. Should the price rise, the hold is used up early, cannot be
+            // extended, and the run is drained: the cap holds, and a cheap spot place is not passed over for it.
+            Some((_, room)) if likely <= room => worst.min(room),
+            _ => worst,
+        };
         self.check_job_cap(job.id, amount)?;
         let budget = job.spec.money.budget.clone().or_else(|| self.config.default_budget.clone());
         ledger::open_hold(&mut self.tables, self.now, run, &budget.ok_or(Refusal::NoBudget)?, amount)?;
