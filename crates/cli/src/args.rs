@@ -118,7 +118,7 @@ pub enum Command {
     #[command(subcommand)]
     Store(store::Command),
     /// What rules would have cost in recorded markets
-    #[command(subcommand, visible_alias = "sim")]
+    #[command(subcommand)]
     Simulate(simulate::Command),
     /// See the main job done on this machine in less than a minute
     Demo(demo::Args),

@@ -31,6 +31,15 @@ pub enum Grid {
     Small,
 }
 
+/// Which ticks of each trace windows are cut from. What was learnt or chosen on one half is judged on the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    #[default]
+    Whole,
+    FirstHalf,
+    SecondHalf,
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -43,6 +52,7 @@ pub struct Plan {
     pub changeover_hours: Vec<f64>,
     /// Most windows of one market for each deadline.
     pub windows: usize,
+    pub part: Part,
     pub sight: Sight,
     /// What a move takes to the other region.
     pub checkpoint: Bytes,
@@ -140,6 +150,17 @@ impl FromStr for Family {
     }
 }
 
+impl Part {
+    /// The ticks of a trace that belong to it.
+    pub const fn of(self, ticks: usize) -> std::ops::Range<usize> {
+        match self {
+            Self::Whole => 0..ticks,
+            Self::FirstHalf => 0..ticks / 2,
+            Self::SecondHalf => ticks / 2..ticks,
+        }
+    }
+}
+
 impl Plan {
     /// The usual measurement of a set.
     pub fn new(set: PathBuf, grid: Grid, multi_region: bool, egress: EgressTable) -> Self {
@@ -157,6 +178,7 @@ impl Plan {
             deadline_hours,
             changeover_hours,
             windows,
+            part: Part::Whole,
             sight: Sight::Free,
             checkpoint: Bytes::from_gb(50),
             egress,
@@ -292,7 +314,9 @@ fn pieces(plan: &Plan, groups: &[Group]) -> Result<(Vec<Piece>, Vec<String>), Er
         let before = pieces.len();
         for &deadline_hours in &plan.deadline_hours {
             let length = model::ticks(&plan.task(group.markets[0].tick, deadline_hours, 0.0));
-            let starts = starts(group.ticks(), length, plan.windows);
+            let part = plan.part.of(group.ticks());
+            let starts: Vec<usize> =
+                starts(part.len(), length, plan.windows).iter().map(|start| part.start + start).collect();
             overlapping += usize::from(overlap(&starts, length));
             for &changeover_hours in &plan.changeover_hours {
                 if !model::can_finish(&plan.task(group.markets[0].tick, deadline_hours, changeover_hours)) {

@@ -7,7 +7,7 @@ use leeway_market::trace::{Kind, SpotTrace, write};
 use leeway_model::{Bytes, Millis, Rate};
 use leeway_policies::deadline;
 use leeway_simulations::random::stream;
-use leeway_simulations::spot::bench::{self, Error, Family, Grid, Plan};
+use leeway_simulations::spot::bench::{self, Error, Family, Grid, Part, Plan};
 use leeway_simulations::spot::{export, set, summary};
 
 fn trace(region: &str, zone: &str, data: Vec<u32>) -> SpotTrace {
@@ -129,6 +129,19 @@ fn every_family_is_summed_and_every_run_has_its_line() {
     assert_eq!(csv.lines().count(), 1 + measured.cases.len() * measured.rules.len());
     let columns = export::COLUMNS.split(',').count();
     assert!(csv.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn what_is_chosen_on_one_half_is_judged_on_the_other() {
+    let set = set();
+    let starts = |part| -> Vec<usize> {
+        let cases = measured(&Plan { part, deadline_hours: vec![24.0], ..plan(set.path(), 1, true) }).cases;
+        cases.iter().map(|case| case.start).collect()
+    };
+    // 600 ticks, windows of 144.
+    assert_eq!(starts(Part::Whole), [0, 228, 456]);
+    assert_eq!(starts(Part::FirstHalf), [0, 78, 156]);
+    assert_eq!(starts(Part::SecondHalf), [300, 378, 456]);
 }
 
 #[test]

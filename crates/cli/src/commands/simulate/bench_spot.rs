@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use leeway_model::Bytes;
 use leeway_policies::deadline::{self, Rule};
 use leeway_simulations::spot::bench::{self, Family, Plan};
-use leeway_simulations::spot::export;
 use leeway_simulations::spot::model::Sight;
 use leeway_simulations::spot::summary::{self, Row};
+use leeway_simulations::spot::{export, set};
 use serde_json::json;
 
 use super::{hours, hours_or_none, refused};
@@ -39,7 +39,7 @@ pub struct Args {
     /// The folder of traces.
     #[arg(long, value_name = "DIR")]
     pub set: PathBuf,
-    /// A family of traces and the nodes that the job needs at once; give it once for each.
+    /// A family of traces and the nodes that the job needs at once; give it once for each. Otherwise the usual ones.
     #[arg(long = "family", value_name = "FAMILY:GANG")]
     pub families: Vec<Family>,
     /// How many windows and tasks.
@@ -66,6 +66,9 @@ pub struct Args {
     /// Most windows of one market for each deadline, instead of the grid's.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub windows: Option<u32>,
+    /// The half of each trace that windows are cut from.
+    #[arg(long, value_enum, default_value_t = Part::Whole)]
+    pub part: Part,
     /// What a move takes to the other region.
     #[arg(long, default_value = "50GB", value_name = "SIZE")]
     pub checkpoint: Bytes,
@@ -84,6 +87,17 @@ pub enum Grid {
     Full,
     /// A first look.
     Small,
+}
+
+/// The half of each trace that windows are cut from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// What came first, to choose and learn on.
+    First,
+    /// What came later, to judge on.
+    Second,
 }
 
 /// What a rule sees of zones where it holds nothing.
@@ -106,7 +120,7 @@ fn rule(text: &str) -> Result<String, String> {
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
-    let plan = plan(args);
+    let plan = plan(args)?;
     let mut rules = deadline::rules();
     rules.retain(|rule| args.policies.is_empty() || args.policies.iter().any(|name| name == rule.name()));
     let measured = measure(&plan, &rules, terminal)?;
@@ -140,13 +154,15 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
 /// What every rule is compared with, window by window.
 const BASELINE: &str = "uniform-progress";
 
-fn plan(args: &Args) -> Plan {
+fn plan(args: &Args) -> Result<Plan, Failure> {
     let grid = match args.grid {
         Grid::Full => bench::Grid::Full,
         Grid::Small => bench::Grid::Small,
     };
     let mut plan = Plan::new(args.set.clone(), grid, args.multi_region, leeway_market::egress::defaults());
-    if !args.families.is_empty() {
+    if args.families.is_empty() {
+        plan.families = usual(&plan).map_err(|error| refused(&error))?;
+    } else {
         plan.families.clone_from(&args.families);
     }
     if !args.deadline_h.is_empty() {
@@ -159,11 +175,27 @@ fn plan(args: &Args) -> Plan {
     plan.windows = args.windows.map_or(plan.windows, |windows| windows as usize);
     plan.threads = args.threads.map(|threads| threads as usize);
     plan.checkpoint = args.checkpoint;
+    plan.part = match args.part {
+        Part::Whole => bench::Part::Whole,
+        Part::First => bench::Part::FirstHalf,
+        Part::Second => bench::Part::SecondHalf,
+    };
     plan.sight = match args.see {
         See::Free => Sight::Free,
         See::Tried => Sight::Tried,
     };
-    plan
+    Ok(plan)
+}
+
+/// The usual families that the set has; in a set with none of them, each family with a single node.
+fn usual(plan: &Plan) -> Result<Vec<Family>, set::Error> {
+    let there = set::families(&plan.set)?;
+    let mut families = plan.families.clone();
+    families.retain(|family| there.contains(&family.name));
+    if families.is_empty() {
+        families = there.into_iter().map(|name| Family { name, gang: 1 }).collect();
+    }
+    Ok(families)
 }
 
 fn measure(plan: &Plan, rules: &[Arc<dyn Rule>], terminal: &Terminal) -> Result<bench::Measured, Failure> {
