@@ -36,11 +36,11 @@ impl RowSink for Rows<'_> {
 
 /// A stored value.
 #[derive(Debug)]
-pub struct Encoded(pub Box<[u8]>);
+pub struct Encoded<'a>(pub &'a [u8]);
 
-impl RowSource for Encoded {
+impl RowSource for Encoded<'_> {
     fn decode<V: DeserializeOwned>(&self) -> Result<V, String> {
-        postcard::from_bytes(&self.0).map_err(|error| error.to_string())
+        postcard::from_bytes(self.0).map_err(|error| error.to_string())
     }
 }
 

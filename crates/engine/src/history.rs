@@ -69,7 +69,7 @@ pub fn ledger_rows(store: &dyn Store, visit: &mut dyn FnMut(LedgerEntry)) -> Res
 /// A row as a line of the ledger; nothing when it is of another table.
 fn line(key: &[u8], value: &[u8]) -> Result<Option<LedgerEntry>, Error> {
     match codec::split_key(key) {
-        Ok((TableId::Ledger, _)) => match codec::Encoded(value.into()).decode() {
+        Ok((TableId::Ledger, _)) => match codec::Encoded(value).decode() {
             Ok(line) => Ok(Some(line)),
             Err(detail) => Err(RowError { table: TableId::Ledger, detail }.into()),
         },

@@ -67,14 +67,19 @@ impl<S: Store, T> Engine<S, T> {
     /// Opens a scheduler from what the store holds. The actions returned had no recorded outcome and are to be issued
     /// again.
     pub fn open(store: S, config: Config, policies: PolicySet, now: Timestamp) -> Result<(Self, Vec<Action>), Error> {
-        let mut rows = Vec::new();
-        let mut unknown = None;
-        store.rows(&mut |key, value| match codec::split_key(key) {
-            Ok((table, key)) => rows.push((table, key.to_vec(), codec::Encoded(value.into()))),
-            Err(byte) => unknown = Some(byte),
+        let mut restoring = Scheduler::restoring(config, policies);
+        let mut refused = None;
+        store.rows(&mut |key, value| {
+            let taken = match codec::split_key(key) {
+                Ok((table, key)) => restoring.row(table, key, &codec::Encoded(value)).map_err(Error::from),
+                Err(byte) => Err(Error::UnknownTable(byte)),
+            };
+            if let Err(error) = taken {
+                refused.get_or_insert(error);
+            }
         })?;
-        if let Some(byte) = unknown {
-            return Err(Error::UnknownTable(byte));
+        if let Some(error) = refused {
+            return Err(error);
         }
         let head = store.head();
         let mut last = Timestamp::ZERO;
@@ -86,7 +91,7 @@ impl<S: Store, T> Engine<S, T> {
             })?;
         }
         let now = now.max(last);
-        let scheduler = Scheduler::restore(config, policies, now, rows)?;
+        let scheduler = restoring.finish(now);
         let actions = scheduler.unfinished_actions();
         let engine = Self {
             scheduler,
