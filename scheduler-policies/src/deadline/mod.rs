@@ -9,12 +9,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 mod greedy_spot;
+mod horizon;
 mod on_demand;
 mod places;
 mod time_sliced;
 mod uniform_progress;
 
 pub use greedy_spot::GreedySpot;
+pub use horizon::Horizon;
 pub use on_demand::OnDemand;
 pub use places::Places;
 pub use time_sliced::TimeSliced;
@@ -32,6 +34,7 @@ pub fn rules() -> Vec<Arc<dyn Rule>> {
         Arc::new(TimeSliced::new(12)),
         Arc::new(TimeSliced::new(24)),
         Arc::new(UniformProgress),
+        Arc::new(Horizon::new()),
     ]
 }
 
