@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leeway_proto::pb;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::agent::Agent;
 use crate::lease::Over;
@@ -138,11 +138,13 @@ pub struct Pusher {
     /// Place of the file's first byte in the rank's output.
     base: u64,
     durable: watch::Sender<u64>,
+    /// Ends a pause between two tries.
+    hurry: Notify,
 }
 
 impl Pusher {
     pub fn new(base: u64) -> Self {
-        Self { base, durable: watch::Sender::new(base) }
+        Self { base, durable: watch::Sender::new(base), hurry: Notify::new() }
     }
 
     /// Runs until the lease is over.
@@ -173,15 +175,23 @@ impl Pusher {
                 Err(CallError::Over(over)) => return over,
                 Err(error) => {
                     tracing::debug!(%error, "output was not taken");
-                    if let Err(over) = agent.link.sleep(backoff.next()).await {
+                    if let Err(over) = self.pause(agent, backoff.next()).await {
                         return over;
                     }
                     self.resume(agent).await;
+                    continue;
                 }
             }
-            if let Err(over) = agent.link.sleep(backoff.next()).await {
+            if let Err(over) = self.pause(agent, backoff.next()).await {
                 return over;
             }
+        }
+    }
+
+    async fn pause(&self, agent: &Agent, length: Duration) -> Result<(), Over> {
+        tokio::select! {
+            slept = agent.link.sleep(length) => slept,
+            () = self.hurry.notified() => Ok(()),
         }
     }
 
@@ -214,6 +224,7 @@ impl Pusher {
     /// Waits until everything that was written so far is durable, for a bounded time. Returns whether it is.
     pub async fn flush(&self, agent: &Agent, within: Duration) -> bool {
         let end = self.base + agent.log.length();
+        self.hurry.notify_one();
         let mut durable = self.durable.subscribe();
         let flushed = durable.wait_for(|durable| *durable >= end);
         matches!(tokio::time::timeout(within, flushed).await, Ok(Ok(_)))

@@ -54,11 +54,12 @@ async fn work(agent: &Agent, pusher: &Pusher, phases: JoinHandle<()>) -> Result<
     };
     agent.enter(pb::AgentPhase::Finishing, None);
     agent.enter_no_more();
+    // An exit must not overtake the phases before it. This ends with the lease at the latest, and while the server is
+    // away it waits for it: the time for the output counts from when there is somebody to take it.
+    let _ = phases.await;
     if !pusher.flush(agent, FLUSH).await {
         tracing::warn!("not all output was taken in time");
     }
-    // An exit must not overtake the phases before it. This ends with the lease at the latest.
-    let _ = phases.await;
     report(agent, ended).await?;
     Ok(exit::REPORTED)
 }

@@ -4,11 +4,12 @@ mod support;
 
 use leeway_core::event::Event;
 use leeway_core::reply::Reply;
+use leeway_model::budget::BudgetSpec;
 use leeway_model::decision::Rule;
 use leeway_model::job::JobState;
 use leeway_model::resources::Accelerators;
 use leeway_model::{JobId, Millis};
-use support::{Desk, job, name};
+use support::{Desk, dollars, job, name};
 
 fn refusal(reply: Reply) -> (&'static str, String) {
     match reply {
@@ -55,4 +56,20 @@ fn c_19_when_nothing_is_feasible_every_rule_is_told_with_its_count() {
     let counts: Vec<_> = fits.counts().into_iter().map(|count| (count.rule, count.count)).collect();
     assert_eq!((fits.candidates.len(), counts), (2, vec![(Rule::ClusterNotReady, 2)]));
     assert_eq!(desk.scheduler.tables().jobs.len(), 1, "a dry run submits nothing: {:?}", JobId(2));
+}
+
+#[test]
+fn a_soft_limit_above_the_cap_is_refused_with_both_figures() {
+    let mut desk = Desk::new();
+    let spec = BudgetSpec {
+        name: name("small"),
+        parent: None,
+        cap: dollars("5"),
+        period: Default::default(),
+        soft_limit: Some(dollars("50")),
+    };
+    let (code, message) = refusal(desk.apply(Event::BudgetSet { spec, by: name("ops") }));
+    assert_eq!(code, "SOFT_LIMIT_ABOVE_CAP");
+    assert!(message.contains("50.00") && message.contains("5.00"), "{message}");
+    assert!(!desk.scheduler.tables().budgets.contains(&name("small")));
 }

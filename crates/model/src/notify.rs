@@ -112,6 +112,23 @@ pub enum Alert {
 }
 
 impl Alert {
+    /// Every type there is, for those who choose among them.
+    pub const TYPES: [&'static str; 13] = [
+        "leeway.budget.threshold_crossed",
+        "leeway.budget.cap_reached",
+        "leeway.budget.admission_denied",
+        "leeway.budget.overrun",
+        "leeway.budget.cap_changed",
+        "leeway.job.state_changed",
+        "leeway.job.interrupted",
+        "leeway.job.recovered",
+        "leeway.job.held",
+        "leeway.checkpoint.quarantined",
+        "leeway.instance.termination_stuck",
+        "leeway.endpoint.disabled",
+        "leeway.endpoint.test",
+    ];
+
     /// The event's type name on the wire. A breaking change of a payload gets a new name.
     pub const fn type_name(&self) -> &'static str {
         match self {

@@ -63,7 +63,10 @@ impl Scheduler {
                     return invalid("UNKNOWN_DEPENDENCY", format!("depends_on names {other}, which does not exist"));
                 }
                 Some(state @ (JobState::Failed | JobState::Cancelled)) => {
-                    return refused("DEPENDENCY_FAILED", format!("depends_on names {other}, which has {state}"));
+                    return refused(
+                        "DEPENDENCY_FAILED",
+                        format!("depends_on names {other}, which {}", super::jobs::ended(state)),
+                    );
                 }
                 Some(_) => {}
             }

@@ -72,6 +72,10 @@ impl Scheduler {
         if spec.cap.is_negative() {
             return invalid("NEGATIVE_CAP", format!("cap {} is negative", spec.cap));
         }
+        if let Some(soft) = spec.soft_limit.filter(|soft| *soft > spec.cap) {
+            let message = format!("soft_limit {soft} is above the cap {}, so that it would never be reached", spec.cap);
+            return invalid("SOFT_LIMIT_ABOVE_CAP", message);
+        }
         let known = self.tables.budgets.get(&spec.name);
         if let Some(known) = known
             && known.spec.parent != spec.parent

@@ -214,7 +214,8 @@ impl Scheduler {
                 if state == JobState::Succeeded {
                     self.settle_dependencies(waiting);
                 } else {
-                    let reason = Reason::new("DEPENDENCY_FAILED", format!("{id}, which it depends on, has {state}"));
+                    let reason =
+                        Reason::new("DEPENDENCY_FAILED", format!("{id}, which it depends on, {}", ended(state)));
                     ends.push((waiting, JobState::Failed, Some(reason)));
                 }
             }
@@ -279,6 +280,11 @@ impl Scheduler {
         self.settle_dependencies(id);
         Reply::Job(Box::new(job))
     }
+}
+
+/// How a job that did not succeed ended, in a sentence.
+pub(super) const fn ended(state: JobState) -> &'static str {
+    if matches!(state, JobState::Cancelled) { "was cancelled" } else { "has failed" }
 }
 
 fn replay(known: &Request, key: &RequestKey) -> Reply {

@@ -2,7 +2,7 @@
 
 use leeway_model::Name;
 use leeway_model::Timestamp;
-use leeway_model::notify::Endpoint;
+use leeway_model::notify::{Alert, Endpoint};
 
 use crate::limits::{EVENT_TYPES_MAX, LABEL_VALUE_MAX};
 use crate::{Invalid, check, pb};
@@ -57,12 +57,31 @@ fn event_type(text: String) -> Result<Box<str>, Invalid> {
     let text = check::word("", text, LABEL_VALUE_MAX)?;
     let stem = text.strip_suffix('*').unwrap_or(&text);
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_');
-    if stem.chars().all(plain) && (stem.len() == text.len() || stem.is_empty() || stem.ends_with('.')) {
+    let is_family = stem.len() < text.len() && (stem.is_empty() || stem.ends_with('.'));
+    let is_known = |known: &&str| if is_family { known.starts_with(stem) } else { **known == *text };
+    if stem.chars().all(plain) && Alert::TYPES.iter().any(is_known) {
         return Ok(text);
     }
     let message = format!(
-        "'{}' is no event type; use one such as leeway.job.state_changed, or a family such as leeway.job.*",
-        leeway_model::name::escape(&text)
+        "'{}' is no event type; use a family such as leeway.job.*, or one of {}",
+        leeway_model::name::escape(&text),
+        Alert::TYPES.join(", ")
     );
     Err(Invalid::new("", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_type_that_no_event_has_is_refused_with_those_there_are() {
+        for good in ["leeway.job.held", "leeway.job.*", "*"] {
+            assert_eq!(event_type(good.to_owned()).unwrap().as_ref(), good);
+        }
+        for bad in ["nope", "leeway.job.hled", "leeway.jobs.*", "leeway.job*", "Leeway.job.*"] {
+            let error = event_type(bad.to_owned()).unwrap_err().to_string();
+            assert!(error.contains(bad) && error.contains("leeway.job.held"), "{error}");
+        }
+    }
 }

@@ -34,6 +34,9 @@ const SPEED_MAX: u32 = 100_000;
 /// `base` is the folder of the file, from which relative paths in it are counted. What is wrong is added to `problems`
 /// and left out or left at its default, so that the rest can be looked at.
 pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
+    if raw.data_dir.as_deref().is_some_and(|dir| dir.trim().is_empty()) {
+        problems.add(SettingsError::new("data_dir", "is empty; name a folder, such as /var/lib/leeway"));
+    }
     let installation = parsed("installation", raw.installation.as_deref().unwrap_or("local"));
     let installation: Name = problems.take(installation).unwrap_or_else(local);
     let currency: Currency =
@@ -261,6 +264,12 @@ fn budget(key: &str, raw: &RawBudget, ledger: Currency, problems: &mut Problems)
     let cap = problems.take(cap);
     let soft_limit = raw.soft_limit.as_deref().map(|text| amount(&at("soft_limit"), text, ledger)).transpose();
     let soft_limit = problems.or_default(soft_limit);
+    if let (Some(soft), Some(cap)) = (soft_limit, cap)
+        && soft > cap
+    {
+        let message = format!("{soft} is above the cap {cap}, so that it would never be reached");
+        problems.add(SettingsError::new(at("soft_limit"), message));
+    }
     Some(BudgetSpec { name: name?, parent, cap: cap?, period: Period::Total, soft_limit })
 }
 
