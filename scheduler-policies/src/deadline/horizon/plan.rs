@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::market::{Market, PHASES, Step};
 use crate::deadline::Task;
 
-/// Steps that a plan reaches ahead.
+/// Steps that a plan reaches ahead at most. Jobs with less time share plans of a half or a quarter of that.
 const STEPS: usize = 560;
 
 /// The usual step in seconds. Longer and shorter jobs have this times a power of [`LADDER`].
@@ -67,6 +67,8 @@ pub(super) struct Key {
     step_ms: u64,
     changeover_ms: u64,
     work_steps: usize,
+    /// Time that the plan reaches ahead.
+    steps: usize,
     /// Spot price in parts of [`PRICES`].
     price: u32,
     /// How often spot that is held is lost while there is other spot: level `k > 0` is `2^k / 64` times an hour.
@@ -85,10 +87,13 @@ impl Key {
             step /= LADDER;
         }
         let work = (task.work / step).ceil() as usize;
+        let steps =
+            [STEPS / 4, STEPS / 2].into_iter().find(|&steps| task.deadline / step <= steps as f64).unwrap_or(STEPS);
         Self {
             step_ms: (step * 1000.0) as u64,
             changeover_ms: (task.changeover * 1000.0) as u64,
-            work_steps: work.clamp(1, STEPS).next_multiple_of(WORK_ROUNDING),
+            work_steps: work.clamp(1, steps).next_multiple_of(WORK_ROUNDING),
+            steps,
             price: (price * PRICES).round().clamp(0.0, PRICES - 1.0) as u32,
             losses: if losses > 0.0 { ((losses * 64.0).log2().round()).clamp(0.0, MOST_LOSSES) as u32 } else { 0 },
         }
@@ -174,7 +179,7 @@ pub(super) struct Place([(usize, f32); 4]);
 impl Plan {
     fn new(key: Key, library: &[Market]) -> Self {
         let works = uneven(key.work_steps, 6);
-        let slacks = uneven(STEPS.saturating_sub(key.work_steps).max(1), 8);
+        let slacks = uneven(key.steps.saturating_sub(key.work_steps).max(1), 8);
         let points = Points::new(&works, &slacks, library.len());
         let mut figures = vec![0.0; works.len() * slacks.len() * library.len() * FIGURES];
         for (model, market) in library.iter().enumerate() {
@@ -307,6 +312,8 @@ struct Induction {
     down: [Step; PHASES],
     /// Entries of a row.
     row: usize,
+    /// Time to plan for.
+    steps: usize,
 }
 
 /// What is held, as a state of the induction. Of what is held, the number is 0 when it works, else which of the rests is
@@ -334,6 +341,7 @@ impl Induction {
             up: market.up.steps(key.step_hours()),
             down: market.down.steps(key.step_hours()),
             row: key.work_steps + 1,
+            steps: key.steps,
         }
     }
 
@@ -370,7 +378,7 @@ impl Induction {
         let mut spot = vec![vec![0.0; row]; launches + 1];
         let mut on_demand = spot.clone();
         let mut kept = Vec::new();
-        for time in 1..=STEPS {
+        for time in 1..=self.steps {
             let most = time.min(row - 1);
             let used = most + 1;
             kept.clear();
