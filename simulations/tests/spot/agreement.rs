@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use leeway_policies::deadline;
 use leeway_simulations::spot::bench::{self, Grid, Plan};
+
+use super::markets::{PLAIN, plain};
 
 fn folder() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
@@ -17,10 +18,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-const RULES: [&str; 6] =
-    ["on-demand", "greedy-spot", "time-sliced-4", "time-sliced-12", "time-sliced-24", "uniform-progress"];
-
-/// For each family: windows; dollars of the optima and of the rules in the order of `RULES`, summed over the first
+/// For each family: windows; dollars of the optima and of the rules in the order of `PLAIN`, summed over the first
 /// window of every trace and all deadlines and changeovers, as an independent program of the same model finds them.
 #[rustfmt::skip]
 const SUMS: [(&str, usize, [f64; 7]); 5] = [
@@ -36,14 +34,14 @@ fn recorded_markets_cost_what_the_independent_program_says() {
     let Some(set) = folder() else { return };
     let mut plan = Plan::new(set, Grid::Full, false, leeway_market::egress::defaults());
     plan.windows = 1;
-    let measured = bench::run(&plan, &deadline::rules(), &|_, _| true).unwrap();
+    let measured = bench::run(&plan, &plain(), &|_, _| true).unwrap();
     for (family, windows, sums) in SUMS {
         let cases: Vec<_> = measured.cases.iter().filter(|case| case.family == family).collect();
         assert_eq!(cases.len(), windows, "{family}");
         let near = |found: f64, expected: f64| (found - expected).abs() < 1e-3;
         let best: f64 = cases.iter().map(|case| case.optimum).sum();
         assert!(near(best, sums[0]), "{family}: optima {best}, not {}", sums[0]);
-        for (name, expected) in RULES.into_iter().zip(&sums[1..]) {
+        for (name, expected) in PLAIN.into_iter().zip(&sums[1..]) {
             let at = measured.rules.iter().position(|rule| rule == name).unwrap();
             let cost: f64 = cases.iter().map(|case| case.outcomes[at].cost).sum();
             assert!(near(cost, *expected), "{family} {name}: {cost}, not {expected}");

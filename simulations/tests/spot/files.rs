@@ -5,10 +5,11 @@ use std::path::Path;
 
 use leeway_market::trace::{Kind, SpotTrace, write};
 use leeway_model::{Bytes, Millis, Rate};
-use leeway_policies::deadline;
 use leeway_simulations::random::stream;
 use leeway_simulations::spot::bench::{self, Error, Family, Grid, Part, Plan};
 use leeway_simulations::spot::{export, set, summary};
+
+use super::markets::plain;
 
 fn trace(region: &str, zone: &str, data: Vec<u32>) -> SpotTrace {
     SpotTrace {
@@ -59,7 +60,7 @@ fn plan(set: &Path, gang: u32, multi_region: bool) -> Plan {
 }
 
 fn measured(plan: &Plan) -> bench::Measured {
-    bench::run(plan, &deadline::rules(), &|_, _| true).unwrap()
+    bench::run(plan, &plain(), &|_, _| true).unwrap()
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn what_is_chosen_on_one_half_is_judged_on_the_other() {
 #[test]
 fn a_set_that_cannot_be_measured_says_where_and_why() {
     let check = |plan: &Plan, words: &[&str]| {
-        let error = bench::run(plan, &deadline::rules(), &|_, _| true).unwrap_err().to_string();
+        let error = bench::run(plan, &plain(), &|_, _| true).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}: {words:?}");
     };
     let set = set();
@@ -179,6 +180,6 @@ fn a_set_that_cannot_be_measured_says_where_and_why() {
 #[test]
 fn who_stops_listening_stops_the_measurement() {
     let set = set();
-    let result = bench::run(&plan(set.path(), 1, false), &deadline::rules(), &|done, _| done < 2);
+    let result = bench::run(&plan(set.path(), 1, false), &plain(), &|done, _| done < 2);
     assert!(matches!(result, Err(Error::Interrupted)));
 }

@@ -1,6 +1,8 @@
 //! Small markets for the tests beside this file.
 
-use leeway_policies::deadline::{Task, Zone};
+use std::sync::Arc;
+
+use leeway_policies::deadline::{self, Rule, Task, Zone};
 use leeway_simulations::random::Stream;
 use leeway_simulations::spot::model::Path;
 
@@ -53,3 +55,15 @@ pub fn task(work: f64, deadline: f64, changeover: f64) -> Task {
 pub fn close(found: f64, expected: f64) -> bool {
     found == expected || (found - expected).abs() < 1e-9
 }
+
+/// The rules from the literature, in the order of [`PLAIN`]. They decide in no time, so that many markets can be judged.
+pub fn plain() -> Vec<Arc<dyn Rule>> {
+    let mut rules = deadline::rules();
+    rules.retain(|rule| PLAIN.contains(&rule.name()));
+    rules.sort_by_key(|rule| PLAIN.iter().position(|name| *name == rule.name()));
+    assert_eq!(rules.len(), PLAIN.len());
+    rules
+}
+
+pub const PLAIN: [&str; 6] =
+    ["on-demand", "greedy-spot", "time-sliced-4", "time-sliced-12", "time-sliced-24", "uniform-progress"];

@@ -1,16 +1,15 @@
 //! What each rule does on markets that fit on a line. The figures come from an independent program of the same model.
 
-use leeway_policies::deadline;
 use leeway_simulations::spot::model::{self, Sight};
 use leeway_simulations::spot::optimum::optimum;
 
-use super::markets::{Markets, close, task};
+use super::markets::{Markets, close, plain, task};
 
 /// Dollars, launches, ticks of spot, ticks on demand.
 type Run = (f64, u32, u32, u32);
 
 /// A market of 10 minute ticks at 0.90 spot and 3.00 on demand; work, deadline and changeover in minutes; the optimum;
-/// and a run of each rule in the order of the registry.
+/// and a run of each rule in the order of `PLAIN`.
 type Golden = (&'static str, (f64, f64, f64), f64, [Run; 6]);
 
 #[rustfmt::skip]
@@ -98,19 +97,15 @@ const GOLDEN: [Golden; 27] = [
     ]),
 ];
 
-/// The rules that the figures were made with, in their order.
-const RULES: [&str; 6] =
-    ["on-demand", "greedy-spot", "time-sliced-4", "time-sliced-12", "time-sliced-24", "uniform-progress"];
-
 #[test]
 fn every_rule_does_on_a_small_market_what_the_independent_program_does() {
-    let rules = deadline::rules();
+    let rules = plain();
     for (line, (work, end, changeover), best, runs) in GOLDEN {
         let (markets, task) = (Markets::one(line, 0.9, 3.0), task(work, end, changeover));
         let found = optimum(&task, &markets.zones, &markets.paths()).unwrap();
         assert!(close(found, best), "{line} {task:?}: optimum {found} instead of {best}");
-        for (name, (cost, launches, spot_ticks, on_demand_ticks)) in RULES.into_iter().zip(runs) {
-            let rule = rules.iter().find(|rule| rule.name() == name).unwrap();
+        for (rule, (cost, launches, spot_ticks, on_demand_ticks)) in rules.iter().zip(runs) {
+            let name = rule.name();
             let run = model::run(&**rule, &task, &markets.zones, &markets.paths(), Sight::Free);
             let told = format!("{line} {task:?} {name}: {run:?}");
             assert!(close(run.cost, cost) && !run.missed, "{told}, not {cost}");
