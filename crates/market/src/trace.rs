@@ -11,7 +11,7 @@ mod aws;
 mod spot;
 
 pub use aws::{Notes as AwsNotes, PriceHistory, PricePoint, Series, SeriesKey, parse as parse_aws_price_history};
-pub use spot::{parse, write};
+pub use spot::{parse, read, write};
 
 /// Largest trace file in bytes.
 pub const FILE_MAX: usize = 64 << 20;

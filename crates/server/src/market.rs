@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use leeway_core::Event;
 use leeway_market::replay::{EventKind, Options, Replay};
 use leeway_market::{catalog, demo, trace};
@@ -44,15 +44,7 @@ pub fn open(cluster: &Name, settings: &MarketSettings) -> anyhow::Result<Market>
             })?;
             trace::parse(name, json.as_bytes())?
         }
-        None => {
-            let path = &settings.trace;
-            let len = std::fs::metadata(path).with_context(|| format!("'{path}' cannot be read"))?.len();
-            if len > trace::FILE_MAX as u64 {
-                bail!("{path} has {len} bytes; a trace has at most {}", trace::FILE_MAX);
-            }
-            let bytes = std::fs::read(path).with_context(|| format!("'{path}' cannot be read"))?;
-            trace::parse(path, &bytes)?
-        }
+        None => trace::read(Path::new(&settings.trace))?,
     };
     let offer = OfferKey { cluster: cluster.clone(), shape: settings.shape.clone(), capacity: CapacityType::Spot };
     let options = Options { default_notice: settings.notice, end: settings.end };

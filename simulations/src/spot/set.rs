@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path as FilePath, PathBuf};
 
-use leeway_market::trace::{self, FILE_MAX, SpotTrace};
+use leeway_market::trace::{self, SpotTrace};
 use leeway_model::Bytes;
 use leeway_model::cluster::Region;
 use leeway_model::egress::EgressTable;
@@ -76,13 +76,7 @@ impl Market {
 /// # Errors
 /// Names the file, and within it the field.
 pub fn read_market(path: &FilePath, gang: u32) -> Result<Market, Error> {
-    let failed = |error| Error::Io { path: path.to_owned(), error };
-    let size = fs::metadata(path).map_err(failed)?.len();
-    if size > FILE_MAX as u64 {
-        return Err(failed(io::Error::other(format!("has {size} bytes; at most {FILE_MAX} are read"))));
-    }
-    let bytes = fs::read(path).map_err(failed)?;
-    let trace = trace::parse(&path.display().to_string(), &bytes)?;
+    let trace = trace::read(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     Ok(Market::new(&name, &trace, gang))
 }

@@ -58,7 +58,7 @@ pub fn builtin() -> anyhow::Result<Vec<Market>> {
 pub fn recorded(given: &[PathBuf], folder: &Path) -> anyhow::Result<(Vec<Market>, String)> {
     let mut chosen = Vec::with_capacity(CLUSTERS);
     for path in given {
-        let trace = read(path)?;
+        let trace = trace::read(path)?;
         chosen.push(Chosen { follows: file_name(path), trace });
     }
     let first = chosen.first().context("no recording is given")?.trace.clone();
@@ -105,16 +105,6 @@ struct Chosen {
     trace: SpotTrace,
 }
 
-fn read(path: &Path) -> anyhow::Result<SpotTrace> {
-    let shown = path.display();
-    let size = std::fs::metadata(path).with_context(|| format!("cannot read '{shown}'"))?.len();
-    if size > trace::FILE_MAX as u64 {
-        bail!("'{shown}' has {size} bytes; a recording has at most {}", trace::FILE_MAX);
-    }
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read '{shown}'"))?;
-    Ok(trace::parse(&shown.to_string(), &bytes)?)
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -134,7 +124,7 @@ fn neighbours(path: &Path, first: &SpotTrace, chosen: &[Chosen]) -> Vec<(PathBuf
     let mut zones: Vec<Box<str>> = chosen.iter().map(|one| one.trace.zone.clone()).collect();
     let mut found = Vec::new();
     for file in files.into_iter().take(NEIGHBOURS_MAX) {
-        let Ok(trace) = read(&file) else { continue };
+        let Ok(trace) = trace::read(&file) else { continue };
         let is_family = trace.family == first.family
             && trace.accelerators == first.accelerators
             && (trace.gap, trace.start) == (first.gap, first.start);

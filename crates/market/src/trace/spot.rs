@@ -4,6 +4,7 @@
 //! name the element that is wrong.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use leeway_model::cluster::Region;
 use leeway_model::resources::Accelerators;
@@ -50,6 +51,21 @@ struct Raw<'a> {
     ticks: Option<&'a RawValue>,
     #[serde(borrow)]
     data: &'a RawValue,
+}
+
+/// Reads a trace from a file, unless that is too large to be one.
+///
+/// # Errors
+/// As [`parse`]; what the file system says is the problem of the field `(file)`.
+pub fn read(path: &Path) -> Result<SpotTrace, Error> {
+    let file = path.display().to_string();
+    let check = Check { file: &file };
+    let failed = |error: std::io::Error| check.error("(file)", format!("cannot be read: {error}"));
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > FILE_MAX as u64 {
+        return Err(check.error("(file)", format!("has {size} bytes; at most {FILE_MAX} are read")));
+    }
+    parse(&file, &std::fs::read(path).map_err(failed)?)
 }
 
 /// Reads a trace and checks all of it. `file` is only for messages.
