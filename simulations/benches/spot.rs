@@ -44,7 +44,7 @@ fn bench(criterion: &mut Criterion) {
         ("optimum of nine zones, 195 s ticks, 48 h of 60", 9, task(60.0, 0.2, 195.0)),
         ("optimum of nine zones, 195 s ticks, 48 h of 92", 9, task(92.0, 0.2, 195.0)),
     ] {
-        let Markets { zones, available, spot_price } = markets(zones, model::ticks(&task));
+        let Markets { zones, available, spot_price } = markets(zones, task.ticks());
         let pairs = available.iter().zip(&spot_price);
         let paths: Vec<Path<'_>> = pairs.map(|(available, spot_price)| Path { available, spot_price }).collect();
         group.sample_size(10);

@@ -2,21 +2,24 @@
 //! from one instant to the next.
 //!
 //! A rule sees what a scheduler would see at that instant and no more. What must hold whatever a rule says (spot only
-//! where there is some, on-demand in time for the deadline) is enforced by who drives it. Floating point is fine here:
-//! it ranks, and no figure of it enters a ledger.
+//! where there is some, on-demand in time for the deadline: [`safety`]) is enforced by who drives it. Floating point is
+//! fine here: it ranks, and no figure of it enters a ledger.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 mod greedy_spot;
 mod horizon;
+mod memoryless;
 mod on_demand;
 mod places;
+pub mod safety;
 mod time_sliced;
 mod uniform_progress;
 
 pub use greedy_spot::GreedySpot;
 pub use horizon::Horizon;
+pub use memoryless::Memoryless;
 pub use on_demand::OnDemand;
 pub use places::Places;
 pub use time_sliced::TimeSliced;
@@ -38,11 +41,6 @@ pub fn rules() -> Vec<Arc<dyn Rule>> {
     ]
 }
 
-/// `seconds` rounded up to whole ticks, in seconds.
-pub fn whole_ticks(seconds: f64, tick: f64) -> f64 {
-    (seconds / tick - 1e-9).ceil() * tick
-}
-
 /// One job and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
@@ -54,6 +52,23 @@ pub struct Task {
     pub changeover: f64,
     /// Distance between two decisions, in seconds.
     pub tick: f64,
+}
+
+impl Task {
+    /// Ticks that the job may use.
+    pub fn ticks(&self) -> usize {
+        (self.deadline / self.tick).floor() as usize
+    }
+
+    /// Seconds, in whole ticks, that `rest` seconds of work need after so many changeovers.
+    pub fn time_for(&self, rest: f64, changeovers: f64) -> f64 {
+        ((rest + changeovers * self.changeover) / self.tick - 1e-9).ceil() * self.tick
+    }
+
+    /// Whether on-demand capacity from the first tick on would be done by the deadline. Nothing can promise more.
+    pub fn can_finish(&self) -> bool {
+        self.time_for(self.work, 1.0) <= self.ticks() as f64 * self.tick
+    }
 }
 
 /// What is known of a zone from the start.

@@ -6,14 +6,21 @@ use super::{Mode, Moment, Task, Zone};
 /// Prices that do not change while a job runs.
 #[derive(Clone, Debug)]
 pub struct Places {
-    work: f64,
-    changeover: f64,
+    task: Task,
     zones: Vec<Zone>,
 }
 
 impl Places {
     pub fn new(task: &Task, zones: &[Zone]) -> Self {
-        Self { work: task.work, changeover: task.changeover, zones: zones.to_vec() }
+        Self { task: *task, zones: zones.to_vec() }
+    }
+
+    pub const fn task(&self) -> &Task {
+        &self.task
+    }
+
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
     }
 
     /// Spot capacity: what is held, else the cheapest zone that has some or where nobody tried. Ties go to the first.
@@ -35,10 +42,15 @@ impl Places {
         cheapest(priced).map_or(Mode::Idle, Mode::OnDemand)
     }
 
+    /// Dollars to move the checkpoint to a zone.
+    pub fn egress(&self, moment: &Moment<'_>, zone: usize) -> f64 {
+        let from = moment.checkpoint.filter(|&from| from != zone).and_then(|from| self.zones.get(from));
+        from.and_then(|from| from.egress.get(zone)).copied().unwrap_or(0.0)
+    }
+
     /// Dollars for the rest of the work in a zone at this price an hour, if nothing comes between.
     fn rest(&self, moment: &Moment<'_>, zone: usize, price: f64) -> f64 {
-        let moved = moment.checkpoint.and_then(|from| self.zones.get(from)).and_then(|from| from.egress.get(zone));
-        price * (self.work - moment.done + self.changeover) / 3600.0 + moved.copied().unwrap_or(0.0)
+        price * (self.task.work - moment.done + self.task.changeover) / 3600.0 + self.egress(moment, zone)
     }
 }
 

@@ -313,13 +313,13 @@ fn pieces(plan: &Plan, groups: &[Group]) -> Result<(Vec<Piece>, Vec<String>), Er
     for (index, group) in groups.iter().enumerate() {
         let before = pieces.len();
         for &deadline_hours in &plan.deadline_hours {
-            let length = model::ticks(&plan.task(group.markets[0].tick, deadline_hours, 0.0));
+            let length = plan.task(group.markets[0].tick, deadline_hours, 0.0).ticks();
             let part = plan.part.of(group.ticks());
             let starts: Vec<usize> =
                 starts(part.len(), length, plan.windows).iter().map(|start| part.start + start).collect();
             overlapping += usize::from(overlap(&starts, length));
             for &changeover_hours in &plan.changeover_hours {
-                if !model::can_finish(&plan.task(group.markets[0].tick, deadline_hours, changeover_hours)) {
+                if !plan.task(group.markets[0].tick, deadline_hours, changeover_hours).can_finish() {
                     let (market, work_hours) = (group.name.clone(), plan.work_hours);
                     return Err(Error::Hopeless { market, work_hours, deadline_hours, changeover_hours });
                 }
@@ -349,7 +349,7 @@ fn pieces(plan: &Plan, groups: &[Group]) -> Result<(Vec<Piece>, Vec<String>), Er
 
 fn measure(plan: &Plan, group: &Group, piece: &Piece, rules: &[Arc<dyn Rule>]) -> Result<Case, Error> {
     let task = plan.task(group.markets[0].tick, piece.deadline_hours, piece.changeover_hours);
-    let window = piece.start..piece.start + model::ticks(&task);
+    let window = piece.start..piece.start + task.ticks();
     let paths: Vec<Path<'_>> = group.markets.iter().map(|market| market.window(window.clone())).collect();
     let ticks = window.len();
     let any = (0..ticks).filter(|&tick| paths.iter().any(|path| path.available[tick])).count();

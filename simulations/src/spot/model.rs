@@ -4,9 +4,8 @@
 //! held is paid for the whole tick, also the last one. A launch works only after the changeover. A loss is seen at the
 //! start of the tick in which the trace has no capacity any more, and costs no work beyond the next changeover.
 
-use leeway_policies::deadline::{Mode, Moment, NEGLIGIBLE, Rule, Task, Zone, ZoneNow};
-
-use super::safety;
+use leeway_policies::deadline::safety;
+use leeway_policies::deadline::{Mode, Moment, NEGLIGIBLE, Places, Rule, Task, Zone, ZoneNow};
 
 /// A zone during the window, tick by tick. Both slices have one entry for each tick of the window, or more.
 #[derive(Clone, Copy, Debug)]
@@ -50,25 +49,16 @@ pub struct Outcome {
     pub on_demand_ticks: u32,
 }
 
-/// Ticks that the job may use.
-pub fn ticks(task: &Task) -> usize {
-    (task.deadline / task.tick).floor() as usize
-}
-
-/// Whether on-demand capacity from the first tick on would be done by the deadline. Nothing can promise more.
-pub fn can_finish(task: &Task) -> bool {
-    safety::needed(task, task.work, 1.0) <= ticks(task) as f64 * task.tick
-}
-
-/// Runs the job under a rule. The window must have at least [`ticks`] ticks in every zone; what is missing counts as
+/// Runs the job under a rule. The window must have at least `task.ticks()` ticks in every zone; what is missing counts as
 /// not available.
 pub fn run(rule: &dyn Rule, task: &Task, zones: &[Zone], paths: &[Path<'_>], sight: Sight) -> Outcome {
     let mut session = rule.begin(task, zones);
+    let places = Places::new(task, zones);
     let mut job = Job { task, zones, mode: Mode::Idle, changeover_left: 0.0, done: 0.0, checkpoint: None };
     let mut outcome = Outcome::default();
     let mut now: Vec<ZoneNow> = Vec::with_capacity(zones.len());
     let mut probes = Vec::new();
-    for tick in 0..ticks(task) {
+    for tick in 0..task.ticks() {
         let has = |zone: usize| paths.get(zone).and_then(|path| path.available.get(tick)).is_some_and(|&up| up);
         let spot_price = |zone: usize| paths[zone].spot_price.get(tick).copied().unwrap_or(0.0);
         if let Mode::Spot(zone) = job.mode
@@ -95,9 +85,8 @@ pub fn run(rule: &dyn Rule, task: &Task, zones: &[Zone], paths: &[Path<'_>], sig
         }
         // Each refused try marks one zone, so this ends.
         let chosen = loop {
-            let wanted = session.choose(&job.moment(tick, &now));
-            let wanted = if safety::is_known(wanted, zones.len()) { wanted } else { Mode::Idle };
-            match safety::enforce(wanted, &job.moment(tick, &now), task, zones) {
+            let moment = job.moment(tick, &now);
+            match safety::enforce(session.choose(&moment), &moment, &places) {
                 Mode::Spot(zone) if !has(zone) => {
                     if now[zone].spot == Some(false) {
                         break Mode::Idle;

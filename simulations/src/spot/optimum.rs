@@ -23,7 +23,7 @@
 
 use leeway_policies::deadline::{Task, Zone};
 
-use super::model::{Path, ticks};
+use super::model::Path;
 
 /// Why there is no optimum to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +85,7 @@ impl Sizes {
         let sizes = Self {
             units: (work / unit) as usize,
             per_tick: (gap / unit) as usize,
-            ticks: ticks(task),
+            ticks: task.ticks(),
             launch_ticks: launch_ticks as usize,
             launch_units: ((launch_ticks * gap - changeover) / unit) as usize,
         };

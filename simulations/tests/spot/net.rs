@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use leeway_policies::deadline::{self, Mode, Moment, Rule, Session, Task, Zone};
 use leeway_simulations::random::{Stream, stream};
-use leeway_simulations::spot::model::{self, Sight, can_finish};
+use leeway_simulations::spot::model::{self, Sight};
 use leeway_simulations::spot::optimum::optimum;
 
 use super::markets::{Markets, PLAIN, plain, task};
@@ -69,7 +69,7 @@ fn judge(rules: &[Arc<dyn Rule>], cases: usize) -> usize {
         let task = task(luck.between(5, ticks as u64 * 10) as f64, ticks as f64 * 10.0 + 3.0, changeover);
         let rhythm = 1 + luck.below(10);
         let markets = Markets::random(&mut luck, zones, ticks, rhythm);
-        if !can_finish(&task) {
+        if !task.can_finish() {
             continue;
         }
         let best = optimum(&task, &markets.zones, &markets.paths()).unwrap();

@@ -15,6 +15,7 @@
 //! there is no need for probes that are paid for.
 
 mod belief;
+mod induction;
 mod market;
 mod plan;
 mod zones;
@@ -25,7 +26,7 @@ use self::belief::{Belief, Rhythm};
 use self::market::Market;
 use self::plan::{Costs, Key, Plan, Plans};
 use self::zones::{Lives, Terms, Together};
-use super::{Mode, Moment, NEGLIGIBLE, Rule, Session, Task, Zone, ZoneNow, whole_ticks};
+use super::{Mode, Moment, Places, Rule, Session, Task, Zone, ZoneNow, safety};
 
 /// Models with less weight than this do not count in a choice.
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -71,9 +72,8 @@ impl Rule for Horizon {
         let fresh = Belief::new(&rhythm);
         Box::new(Running {
             shared: self.0.clone(),
-            task: *task,
             on_demand: zones.iter().map(|zone| zone.on_demand).fold(f64::INFINITY, f64::min),
-            zones: zones.to_vec(),
+            places: Places::new(task, zones),
             each: vec![fresh.clone(); if zones.len() > 1 { zones.len() } else { 0 }],
             any: fresh,
             rhythm,
@@ -88,8 +88,7 @@ impl Rule for Horizon {
 
 struct Running {
     shared: Arc<Shared>,
-    task: Task,
-    zones: Vec<Zone>,
+    places: Places,
     /// The lowest on-demand price, in dollars an hour.
     on_demand: f64,
     rhythm: Rhythm,
@@ -116,7 +115,7 @@ enum Choice {
 
 impl Session for Running {
     fn choose(&mut self, moment: &Moment<'_>) -> Mode {
-        if self.zones.is_empty() {
+        if self.places.zones().is_empty() {
             return Mode::Idle;
         }
         // The dearest spot price that is still taken for spot: half-way from the cheapest to on demand. What costs more is
@@ -125,12 +124,13 @@ impl Session for Running {
         let limit = 0.5 * (cheapest + self.on_demand);
         let any = any_up(moment.zones, limit);
         self.learn(moment, any);
-        if let Some(forced) = self.safety_line(moment) {
-            return forced;
+        if safety::is_near(moment, self.places.task()) {
+            // There is no time for anything that would need a plan.
+            return safety::enforce(moment.mode, moment, &self.places);
         }
         let hours = self.hours_left(moment);
-        let work = (self.task.work - moment.done) / 3600.0;
-        let lives = (self.zones.len() > 1).then(|| Lives::new(&self.shared.library, work.max(1e-3)));
+        let work = (self.places.task().work - moment.done) / 3600.0;
+        let lives = (self.places.zones().len() > 1).then(|| Lives::new(&self.shared.library, work.max(1e-3)));
         let market = lives.as_ref().and_then(|lives| self.together(lives, moment, limit));
         let market = market.unwrap_or(Together { price: cheapest, losses: 0.0 });
         let is_up = any != Some(false) && limit < self.on_demand;
@@ -148,7 +148,7 @@ impl Session for Running {
         match choice {
             Choice::Wait => Mode::Idle,
             Choice::Spot => self.best_zone(&lives, moment, limit, &terms),
-            Choice::OnDemand => self.best_substitute(&lives, moment, limit, work),
+            Choice::OnDemand => self.best_substitute(&lives, moment, limit),
         }
     }
 }
@@ -189,57 +189,29 @@ impl Running {
     }
 
     fn hours_left(&self, moment: &Moment<'_>) -> f64 {
-        let ticks = (self.task.deadline / self.task.tick).floor() - moment.tick as f64;
-        ticks * self.task.tick / 3600.0
-    }
-
-    /// What to hold where there is no time for anything else. The limits are those of the safety net, but for one thing: no
-    /// other zone is tried at the line, since a loss there would need a third changeover.
-    fn safety_line(&self, moment: &Moment<'_>) -> Option<Mode> {
-        let Task { work, changeover, tick, .. } = self.task;
-        let needs = |changeovers: f64| whole_ticks(work - moment.done + changeovers * changeover, tick) / 3600.0;
-        let left = self.hours_left(moment) - 1e-9;
-        if needs(2.0) < left {
-            return None;
-        }
-        match moment.mode {
-            Mode::Spot(_) if moment.changeover_left < NEGLIGIBLE || needs(1.0) < left => Some(moment.mode),
-            Mode::OnDemand(_) => Some(moment.mode),
-            _ => Some(self.cheapest_on_demand(moment, (work - moment.done + changeover) / 3600.0)),
-        }
-    }
-
-    fn cheapest_on_demand(&self, moment: &Moment<'_>, hours: f64) -> Mode {
-        let cost = |zone: usize| self.zones[zone].on_demand * hours + self.egress(moment, zone);
-        let zones = 0..self.zones.len();
-        zones.min_by(|&one, &other| cost(one).total_cmp(&cost(other))).map_or(Mode::Idle, Mode::OnDemand)
-    }
-
-    /// Dollars to move the checkpoint to a zone.
-    fn egress(&self, moment: &Moment<'_>, zone: usize) -> f64 {
-        let from = moment.checkpoint.filter(|&from| from != zone).and_then(|from| self.zones.get(from));
-        from.and_then(|from| from.egress.get(zone)).copied().unwrap_or(0.0)
+        let task = self.places.task();
+        (task.ticks() as f64 - moment.tick as f64) * task.tick / 3600.0
     }
 
     /// Several zones as one market.
     fn together(&self, lives: &Lives, moment: &Moment<'_>, limit: f64) -> Option<Together> {
         let cheap = self.each.iter().zip(moment.zones).filter(|(_, zone)| zone.spot_price <= limit);
         let priced = cheap.map(|(belief, zone)| (belief, zone.spot_price));
-        let moves = (0..self.zones.len()).map(|zone| self.egress(moment, zone)).sum::<f64>();
-        let egress = moves / (self.zones.len() - 1).max(1) as f64;
+        let moves = (0..self.places.zones().len()).map(|zone| self.places.egress(moment, zone)).sum::<f64>();
+        let egress = moves / (self.places.zones().len() - 1).max(1) as f64;
         zones::together(
             lives,
             priced,
             egress,
             self.slack_price,
-            self.task.changeover / 3600.0,
-            ((self.task.work - moment.done) / 3600.0).max(1e-3),
+            self.places.task().changeover / 3600.0,
+            ((self.places.task().work - moment.done) / 3600.0).max(1e-3),
         )
     }
 
     /// Expected costs of the choices, in dollars.
     fn costs(&mut self, market: &Together, hours: f64, work: f64, is_up: bool) -> Costs {
-        let key = Key::new(&self.task, market.price / self.on_demand, market.losses);
+        let key = Key::new(self.places.task(), market.price / self.on_demand, market.losses);
         if self.plan.as_ref().is_none_or(|(of, _)| *of != key) {
             self.plan = Some((key, self.shared.plans.get(key, &self.shared.library)));
         }
@@ -265,7 +237,7 @@ impl Running {
 
     /// What an hour of work and an hour of slack are worth.
     fn terms(&mut self, costs: &Costs, market: &Together, hours: f64, work: f64, is_up: bool) -> Terms {
-        let changeover = self.task.changeover / 3600.0;
+        let changeover = self.places.task().changeover / 3600.0;
         let now = costs.least(is_up);
         let span = work.min(1.0);
         let worked = self.costs(market, hours - span, work - span, is_up).least(is_up);
@@ -278,7 +250,7 @@ impl Running {
 
     /// The choice that costs least. What is held stays on a draw, then spot, then waiting.
     fn best(&self, costs: &Costs, moment: &Moment<'_>, limit: f64, is_up: bool) -> Choice {
-        let to_come = (moment.changeover_left / self.task.changeover.max(1e-9)).clamp(0.0, 1.0) as f32;
+        let to_come = (moment.changeover_left / self.places.task().changeover.max(1e-9)).clamp(0.0, 1.0) as f32;
         let held = |[working, launched]: [f32; 2]| working + (launched - working) * to_come;
         let mode = match moment.mode {
             Mode::Idle => Choice::Wait,
@@ -303,28 +275,25 @@ impl Running {
     fn best_zone(&self, lives: &Lives, moment: &Moment<'_>, limit: f64, terms: &Terms) -> Mode {
         let open = |zone: &usize| moment.zones[*zone].spot != Some(false) && moment.zones[*zone].spot_price <= limit;
         let worth = |zone: usize| {
-            let egress = (moment.mode != Mode::Spot(zone)).then(|| self.egress(moment, zone));
+            let egress = (moment.mode != Mode::Spot(zone)).then(|| self.places.egress(moment, zone));
             zones::worth(lives, &self.each[zone], moment.zones[zone].spot_price, egress, terms)
         };
         // The last of equals is the first from behind.
-        let zones = (0..self.zones.len()).rev().filter(open);
+        let zones = (0..self.places.zones().len()).rev().filter(open);
         zones.max_by(|&one, &other| worth(one).total_cmp(&worth(other))).map_or(Mode::Idle, Mode::Spot)
     }
 
     /// On-demand capacity, or spot that is dear but cheaper than that.
-    fn best_substitute(&self, lives: &Lives, moment: &Moment<'_>, limit: f64, work: f64) -> Mode {
-        let changeover = self.task.changeover / 3600.0;
-        let on_demand = match moment.mode {
-            Mode::OnDemand(_) => moment.mode,
-            _ => self.cheapest_on_demand(moment, work + changeover),
-        };
+    fn best_substitute(&self, lives: &Lives, moment: &Moment<'_>, limit: f64) -> Mode {
+        let changeover = self.places.task().changeover / 3600.0;
+        let on_demand = self.places.on_demand(moment);
         let Mode::OnDemand(zone) = on_demand else { return on_demand };
-        let terms = Terms { rate: self.zones[zone].on_demand, slack: self.slack_price, changeover };
-        let moved = |zone: usize, mode: Mode| (moment.mode != mode).then(|| self.egress(moment, zone));
+        let terms = Terms { rate: self.places.zones()[zone].on_demand, slack: self.slack_price, changeover };
+        let moved = |zone: usize, mode: Mode| (moment.mode != mode).then(|| self.places.egress(moment, zone));
         // Against itself, on demand is worth no more than the move to it.
         let mut best =
             (moved(zone, on_demand).map_or(0.0, |egress| -egress - changeover * (terms.rate + terms.slack)), on_demand);
-        for zone in 0..self.zones.len() {
+        for zone in 0..self.places.zones().len() {
             let price = moment.zones[zone].spot_price;
             if moment.zones[zone].spot != Some(true) || price <= limit || price >= self.on_demand {
                 continue;
@@ -416,7 +385,7 @@ mod tests {
             let zones: Vec<_> = (0..count).map(|zone| now(up(zone), 1.0 + 0.1 * zone as f64)).collect();
             let moment = Moment { tick, done, mode, changeover_left: left, checkpoint, zones: &zones };
             let choice = session.choose(&moment);
-            let need = whole_ticks(task.work - done + 2.0 * changeover, task.tick);
+            let need = task.time_for(task.work - done, 2.0);
             late += usize::from(choice == Mode::Idle && need >= (ticks - tick) as f64 * task.tick);
             if choice != mode && choice != Mode::Idle {
                 left = changeover;

@@ -62,14 +62,14 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         changeover: args.changeover_h * 3600.0,
         tick: markets[0].tick,
     };
-    if !model::can_finish(&task) {
+    if !task.can_finish() {
         let message = format!(
             "{} h of work and {} h of changeover do not fit in {} h, even on demand",
             args.work_h, args.changeover_h, args.deadline_h
         );
         return Err(Failure::new(Exit::Usage, "HOPELESS", message).advise("choose a later deadline"));
     }
-    let ticks = model::ticks(&task);
+    let ticks = task.ticks();
     let end = args.start.saturating_add(ticks);
     if let Some(short) = markets.iter().find(|market| market.ticks() < end) {
         let message =
