@@ -13,6 +13,7 @@ pub mod run;
 pub mod scenario;
 pub mod shell;
 pub mod spot;
+pub mod trace;
 pub mod world;
 
 pub use faults::FaultPlan;
