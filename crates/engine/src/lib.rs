@@ -137,13 +137,7 @@ impl<S: Store, T> Engine<S, T> {
         }
         let mut rows = codec::Rows::new(&mut self.scratch);
         self.scheduler.drain_changes(&mut rows);
-        let entry = Entry {
-            index: self.index + 1,
-            time_ms: self.now.as_millis(),
-            event: encoded,
-            decision: Box::default(),
-            rows: rows.changes,
-        };
+        let entry = Entry { index: self.index + 1, time_ms: self.now.as_millis(), event: encoded, rows: rows.changes };
         self.store.append_essential(entry).inspect_err(|_| self.failed = true)?;
         self.index += 1;
         self.unflushed += 1;

@@ -12,12 +12,11 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use leeway_store::{DiskStore, Entry, Identity, Index, Options, RowChange, Store};
 
 const GROUPS: [u64; 3] = [1, 64, 512];
-/// Event, decision and row of an entry, in bytes: about 512 with the journal's own.
-const EVENT_BYTES: usize = 160;
-const DECISION_BYTES: usize = 80;
+/// Event and row of an entry, in bytes: about 512 with the journal's own.
+const EVENT_BYTES: usize = 240;
 const ROW_BYTES: usize = 150;
 /// What an entry takes in the journal; the bound writes as much.
-const ENTRY_BYTES: usize = 52 + 16 + 4 + EVENT_BYTES + 4 + DECISION_BYTES + 4 + 2 + 9 + 1 + 4 + ROW_BYTES;
+const ENTRY_BYTES: usize = 52 + 16 + 4 + EVENT_BYTES + 4 + 2 + 9 + 1 + 4 + ROW_BYTES;
 
 fn entry(index: Index) -> Entry {
     let mut key = vec![b'j'];
@@ -26,7 +25,6 @@ fn entry(index: Index) -> Entry {
         index,
         time_ms: index as i64,
         event: vec![index as u8; EVENT_BYTES].into(),
-        decision: vec![1; DECISION_BYTES].into(),
         rows: vec![RowChange { key: key.into(), value: Some(vec![index as u8; ROW_BYTES].into()) }],
     }
 }

@@ -89,7 +89,6 @@ pub(crate) struct Record {
     pub index: Index,
     pub time_ms: i64,
     pub event: Box<[u8]>,
-    pub decision: Box<[u8]>,
     pub rows: Vec<Change>,
 }
 
@@ -105,7 +104,7 @@ pub(crate) fn check(entry: &Entry, expected: Index) -> Result<(), Error> {
         }
         Ok(())
     };
-    let mut total = entry.event.len().saturating_add(entry.decision.len());
+    let mut total = entry.event.len();
     for row in &entry.rows {
         limit("a key", row.key.len(), MAX_KEY_BYTES)?;
         let value = row.value.as_ref().map_or(0, |value| value.len());
@@ -124,7 +123,6 @@ pub(crate) fn encode<E>(
     out.extend_from_slice(&entry.index.to_le_bytes());
     out.extend_from_slice(&entry.time_ms.to_le_bytes());
     put_bytes(out, &entry.event);
-    put_bytes(out, &entry.decision);
     out.extend_from_slice(&(entry.rows.len() as u32).to_le_bytes());
     for row in &entry.rows {
         out.extend_from_slice(&(row.key.len() as u16).to_le_bytes());
@@ -159,7 +157,6 @@ pub(crate) fn decode(payload: &[u8]) -> Option<Record> {
     let index = cursor.u64()?;
     let time_ms = cursor.u64()? as i64;
     let event = cursor.bytes()?.into();
-    let decision = cursor.bytes()?.into();
     let count = cursor.u32()?;
     let mut rows = Vec::new();
     for _ in 0..count {
@@ -171,14 +168,13 @@ pub(crate) fn decode(payload: &[u8]) -> Option<Record> {
         };
         rows.push(Change { key: key.into(), value });
     }
-    cursor.0.is_empty().then_some(Record { index, time_ms, event, decision, rows })
+    cursor.0.is_empty().then_some(Record { index, time_ms, event, rows })
 }
 
 /// Walks canonical bytes without copying, and tells of each value that lives in a file of its own.
 pub(crate) fn blobs_in(payload: &[u8], mut visit: impl FnMut(BlobRef)) -> Option<()> {
     let mut cursor = Cursor(payload);
     cursor.take(16)?;
-    cursor.bytes()?;
     cursor.bytes()?;
     for _ in 0..cursor.u32()? {
         if let (_, Seen::Blob(blob)) = cursor.row()? {
@@ -260,18 +256,17 @@ mod tests {
     proptest! {
         #[test]
         fn every_entry_reads_back_as_it_was_written(
-            index in any::<u64>(), time_ms in any::<i64>(), event in bytes(40), decision in bytes(40),
+            index in any::<u64>(), time_ms in any::<i64>(), event in bytes(40),
             rows in prop::collection::vec((bytes(20), prop::option::of(bytes(60))), 0..6),
         ) {
             let rows = rows.into_iter().map(|(key, value)| RowChange { key, value }).collect();
-            let entry = Entry { index, time_ms, event, decision, rows };
+            let entry = Entry { index, time_ms, event, rows };
             let mut out = Vec::new();
             encode(&entry, &mut out, |_, _| Ok::<_, ()>(())).unwrap();
             let record = decode(&out).unwrap();
             prop_assert_eq!(record.index, entry.index);
             prop_assert_eq!(record.time_ms, entry.time_ms);
             prop_assert_eq!(&record.event, &entry.event);
-            prop_assert_eq!(&record.decision, &entry.decision);
             let rows: Vec<RowChange> = record.rows.into_iter().map(|change| RowChange {
                 key: change.key,
                 value: change.value.map(|value| match value {
@@ -295,7 +290,7 @@ mod tests {
     fn a_long_value_is_represented_by_its_digest() {
         let value: Box<[u8]> = vec![7; MAX_INLINE_BYTES + 1].into();
         let row = RowChange { key: Box::from(*b"k"), value: Some(value.clone()) };
-        let entry = Entry { index: 1, time_ms: 0, event: Box::default(), decision: Box::default(), rows: vec![row] };
+        let entry = Entry { index: 1, time_ms: 0, event: Box::default(), rows: vec![row] };
         let (mut out, mut seen) = (Vec::new(), Vec::new());
         encode(&entry, &mut out, |blob, _| {
             seen.push(blob);

@@ -31,13 +31,12 @@ pub fn check(subject: &mut impl Subject) {
     odd_keys_and_values_are_kept(subject);
 }
 
-/// An entry with these row changes, and an event and a decision made of its index.
+/// An entry with these row changes, and an event made of its index.
 pub fn entry(index: Index, rows: &[(&[u8], Option<&[u8]>)]) -> Entry {
     Entry {
         index,
         time_ms: 1_700_000_000_000 + index as i64,
         event: format!("event {index}").into_bytes().into(),
-        decision: if index.is_multiple_of(2) { Box::default() } else { format!("because {index}").into_bytes().into() },
         rows: rows.iter().map(|(key, value)| RowChange { key: (*key).into(), value: value.map(Into::into) }).collect(),
     }
 }

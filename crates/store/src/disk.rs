@@ -32,7 +32,7 @@ mod compact;
 mod open;
 
 pub use compact::CompactReport;
-pub(crate) use open::{create, find_base, known_identity, refuse_newer, require_empty};
+pub(crate) use open::{create, find_base, known_identity, refuse_others, require_empty};
 
 /// How a disk store behaves. The default is for a server.
 #[derive(Clone, Debug)]
@@ -296,8 +296,8 @@ impl DiskStore {
             let value = change.value.map(|value| self.blobs.resolve(value)).transpose()?;
             rows.push(crate::RowChange { key: change.key, value });
         }
-        let codec::Record { index, time_ms, event, decision, .. } = record;
-        Ok(Entry { index, time_ms, event, decision, rows })
+        let codec::Record { index, time_ms, event, .. } = record;
+        Ok(Entry { index, time_ms, event, rows })
     }
 }
 

@@ -35,9 +35,15 @@ pub enum Error {
     #[error("{dir} is in use by process {holder}: stop it first, or use another directory")]
     Locked { dir: PathBuf, holder: String },
     #[error(
-        "{place} has format {found}, this program reads up to {supported}: use a newer program; nothing was changed"
+        "{place} has format {found}, this program reads only {supported}: use a newer program; nothing was changed"
     )]
     NewerFormat { place: String, found: u32, supported: u32 },
+    #[error(
+        "{place} has format {found}, this program reads only {supported}: finish its jobs with the older program (whose \
+         'leeway store export' keeps a copy that only it can import), and give this one a fresh data directory; nothing \
+         was changed"
+    )]
+    OlderFormat { place: String, found: u32, supported: u32 },
     #[error("entry {found} was appended where {expected} is next")]
     OutOfOrder { expected: Index, found: Index },
     #[error("entry {index}: {what} is {bytes} bytes long, the limit is {limit}")]
@@ -60,6 +66,7 @@ impl Error {
             Error::ReadOnly { .. } => "STORE_READ_ONLY",
             Error::Locked { .. } => "STORE_LOCKED",
             Error::NewerFormat { .. } => "STORE_FORMAT_NEWER",
+            Error::OlderFormat { .. } => "STORE_FORMAT_OLDER",
             Error::OutOfOrder { .. } => "STORE_OUT_OF_ORDER",
             Error::TooLarge { .. } => "STORE_ENTRY_TOO_LARGE",
             Error::HistoryTrimmed { .. } => "STORE_HISTORY_TRIMMED",

@@ -19,10 +19,9 @@ use sha2::{Digest, Sha256};
 
 use crate::codec::{Cursor, MAX_ENTRY_BYTES, Value};
 use crate::files::{Files, LogFile, parent, remove_if_there};
+use crate::format::{self, FORMAT_VERSION};
 use crate::{Chain, Error, Head, Identity, Index, Key};
 
-/// Format of exports and bases.
-pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"LEEWAYX\n";
 const END: u32 = u32::MAX;
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -207,10 +206,7 @@ impl ExportReader {
         if crc != header_crc(version, &self.buffer) {
             return Err(self.damaged("the header's checksum does not match"));
         }
-        if version > FORMAT_VERSION {
-            let place = self.place.clone();
-            return Err(Error::NewerFormat { place, found: version, supported: FORMAT_VERSION });
-        }
+        format::check(self.place.clone(), version)?;
         let json: HeaderJson =
             serde_json::from_slice(&self.buffer).map_err(|_| self.damaged("the header cannot be read"))?;
         let head = Head { index: json.index, chain: Chain(json.chain) };

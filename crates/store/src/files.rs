@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -121,6 +121,11 @@ pub(crate) fn remove_if_there(files: &dyn Files, path: &Path) -> io::Result<()> 
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Makes a directory that only its owner can enter, and those above it that are missing. One that exists stays as it is.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 /// The directory that holds `path`.

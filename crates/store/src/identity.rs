@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::files::{Files, write_whole};
-
-/// Format of the data directory as a whole.
-pub const FORMAT_VERSION: u32 = 1;
+use crate::{Error, format};
 
 /// Who a store is. The ids are the caller's; the store only keeps and compares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +38,7 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
     dir.join("IDENTITY")
 }
 
-/// Reads the identity; `None` when there is no such file. A newer format is refused before anything else is looked at.
+/// Reads the identity; `None` when there is no such file. Another format is refused before anything else is looked at.
 pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, Error> {
     let path = path(dir);
     let bytes = match fs::read(&path) {
@@ -51,9 +48,7 @@ pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, Error> {
     };
     let damaged = |error: serde_json::Error| Error::corrupt("IDENTITY", error.column() as u64, error.to_string());
     let OnlyFormat { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
-    if format > FORMAT_VERSION {
-        return Err(Error::NewerFormat { place: "IDENTITY".into(), found: format, supported: FORMAT_VERSION });
-    }
+    format::check("IDENTITY", format)?;
     let file: File = serde_json::from_slice(&bytes).map_err(damaged)?;
     if file.check != check(&file.identity) {
         return Err(Error::corrupt("IDENTITY", 0, "the ids do not match their checksum"));
@@ -66,7 +61,7 @@ fn check(identity: &Identity) -> u32 {
 }
 
 pub(crate) fn write(files: &dyn Files, dir: &Path, identity: &Identity) -> Result<(), Error> {
-    let file = File { format: FORMAT_VERSION, identity: identity.clone(), check: check(identity) };
+    let file = File { format: format::FORMAT_VERSION, identity: identity.clone(), check: check(identity) };
     let mut bytes = serde_json::to_vec_pretty(&file).map_err(std::io::Error::from)?;
     bytes.push(b'\n');
     write_whole(files, &path(dir), &bytes).map_err(|error| Error::at(&path(dir), error))

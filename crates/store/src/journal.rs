@@ -19,11 +19,10 @@ mod marks;
 mod reader;
 mod scan;
 
-pub use frame::FORMAT_VERSION;
 use frame::{FRAME_BYTES, Frame, HEADER_BYTES, Header};
 use marks::Marks;
 use reader::{Reader, Stretch};
-pub(crate) use scan::{Scan, Tear, is_missing, place, refuse_newer, scan};
+pub(crate) use scan::{Scan, Tear, is_missing, place, refuse_others, scan};
 
 /// Staged bytes that are written before the flush that makes them durable.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -432,7 +431,7 @@ impl Journal {
 fn new_segment(files: &dyn Files, dir: &Path, before: Head) -> Result<(PathBuf, Arc<dyn LogFile>), Error> {
     let first = before.index + 1;
     let path = dir.join(format!("{first:020}.log"));
-    let header = Header { version: FORMAT_VERSION, first, chain: before.chain };
+    let header = Header { version: crate::format::FORMAT_VERSION, first, chain: before.chain };
     let make = || {
         let file = files.create(&path)?;
         file.write_at(&header.bytes(), 0)?;

@@ -2,7 +2,7 @@
 //!
 //! A store holds *entries* (the history, in order, never changed) and *rows* (the present state, by key).
 //! One entry carries the rows that it changes; both become visible together or not at all. The store knows nothing of
-//! jobs or money: keys, values, events and decisions are bytes to it.
+//! jobs or money: keys, values and events are bytes to it.
 //!
 //! ```text
 //! append(entry) append(entry) ...   staged, in order, nothing durable yet
@@ -19,6 +19,7 @@ mod error;
 mod export;
 mod faulty;
 pub mod files;
+mod format;
 mod identity;
 mod index;
 mod journal;
@@ -31,14 +32,13 @@ mod tools;
 pub use codec::{MAX_ENTRY_BYTES, MAX_INLINE_BYTES, MAX_KEY_BYTES};
 pub use disk::{CompactReport, DiskStore, OpenReport, Options};
 pub use error::Error;
-pub use export::FORMAT_VERSION as EXPORT_FORMAT_VERSION;
 pub use faulty::{Fault, FaultyStore, Plan, SeededPlan, Step};
-pub use identity::{FORMAT_VERSION, Identity};
-pub use journal::FORMAT_VERSION as JOURNAL_FORMAT_VERSION;
+pub use format::FORMAT_VERSION;
+pub use identity::Identity;
 pub use memory::MemoryStore;
 pub use tools::{
     BlobsReport, ExportReport, ImportReport, IndexReport, Problem, RebuildReport, Report, SegmentReport, export,
-    import, rebuild, verify,
+    identify, import, rebuild, verify,
 };
 
 /// Position of an entry in the history; the first entry has index 1, `0` means "nothing yet".
@@ -64,8 +64,6 @@ pub struct Entry {
     pub time_ms: i64,
     /// What happened, as encoded by the engine.
     pub event: Box<[u8]>,
-    /// What was decided and why, as encoded by the engine; may be empty.
-    pub decision: Box<[u8]>,
     pub rows: Vec<RowChange>,
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::blobs::Blobs;
 use crate::codec::{BlobRef, MAX_INLINE_BYTES, Value};
-use crate::disk::{DiskStore, Options, create, require_empty};
+use crate::disk::{DiskStore, Options, create, known_identity, refuse_others, require_empty};
 use crate::export::{ExportReader, Header, Writer, base_path};
 use crate::index::worker::make_base_dir;
 use crate::lock::Lock;
@@ -71,6 +71,13 @@ pub fn export(dir: &Path, path: &Path, options: Options) -> Result<ExportReport,
     Ok(ExportReport { path: path.to_path_buf(), identity, head: header.head, rows: written.rows, bytes: written.bytes })
 }
 
+/// Who the store in `dir` is, when this program can read its format. Looks at headers only and changes nothing.
+pub fn identify(dir: &Path) -> Result<Identity, Error> {
+    let identity = known_identity(dir)?;
+    refuse_others(dir)?;
+    Ok(identity)
+}
+
 /// Makes a store in `dir`, absent or empty, with the rows of the export at `path`. It goes on from the export's entry
 /// under a new `incarnation`, which must differ from the exported one. History before it stays behind.
 pub fn import(path: &Path, dir: &Path, incarnation: &str, options: Options) -> Result<ImportReport, Error> {
@@ -88,7 +95,7 @@ pub fn import(path: &Path, dir: &Path, incarnation: &str, options: Options) -> R
     // The whole file is proven before anything is made of it.
     while reader.next()?.is_some() {}
     let identity = Identity { installation: from.installation.clone(), incarnation: incarnation.to_owned() };
-    std::fs::create_dir_all(dir).map_err(|error| Error::at(dir, error))?;
+    crate::files::create_private_dir(dir).map_err(|error| Error::at(dir, error))?;
     let rows = lay_base(path, &place, dir, &identity, head, &options)?;
     create(dir, &identity, head, &options)?;
     DiskStore::open(dir, options)?.close()?;

@@ -157,7 +157,7 @@ fn entry(index: Index, rows: &[(u8, Option<u8>)]) -> Entry {
         key: Box::new([b'k', *key]),
         value: value.map(|byte| vec![byte; 30 + usize::from(byte)].into()),
     });
-    Entry { index, time_ms: 0, event: Box::new([7; 900]), decision: Box::default(), rows: rows.collect() }
+    Entry { index, time_ms: 0, event: Box::new([7; 900]), rows: rows.collect() }
 }
 
 proptest! {

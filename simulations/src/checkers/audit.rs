@@ -90,7 +90,6 @@ impl Hash {
         self.bytes(&entry.index.to_be_bytes());
         self.bytes(&entry.time_ms.to_be_bytes());
         self.bytes(&entry.event);
-        self.bytes(&entry.decision);
         for row in &entry.rows {
             self.bytes(&row.key);
             self.bytes(row.value.as_deref().unwrap_or(b"\0removed"));

@@ -128,7 +128,7 @@ mod tests {
         let identity = leeway_store::Identity { installation: "local".into(), incarnation: "i-1".into() };
         let mut store = leeway_store::DiskStore::init(dir, identity, options).unwrap();
         let rows = vec![RowChange { key: (*b"k").into(), value: Some((*b"v").into()) }];
-        store.append(Entry { index: 1, time_ms: 1, event: (*b"e").into(), decision: [].into(), rows }).unwrap();
+        store.append(Entry { index: 1, time_ms: 1, event: (*b"e").into(), rows }).unwrap();
         store.flush().unwrap();
     }
 

@@ -42,7 +42,7 @@ impl DiskStore {
     /// Opens the store in `dir`. Never makes one.
     pub fn open(dir: &Path, options: Options) -> Result<DiskStore, Error> {
         let identity = known_identity(dir)?;
-        refuse_newer(dir)?;
+        refuse_others(dir)?;
         let lock = Lock::take(dir)?;
         let files = options.files.clone();
         let mut report = OpenReport { leftovers_removed: remove_leftovers(dir, &*files)?, ..OpenReport::default() };
@@ -147,7 +147,7 @@ impl DiskStore {
 
 /// Makes everything but the base; the identity comes last, so that a store half made is never taken for one.
 pub(crate) fn create(dir: &Path, identity: &Identity, before: Head, options: &Options) -> Result<(), Error> {
-    std::fs::create_dir_all(dir).map_err(|error| Error::at(dir, error))?;
+    crate::files::create_private_dir(dir).map_err(|error| Error::at(dir, error))?;
     let _lock = Lock::take(dir)?;
     let files = &*options.files;
     Journal::create(files, dir, before)?;
@@ -185,10 +185,10 @@ pub(crate) fn known_identity(dir: &Path) -> Result<Identity, Error> {
 }
 
 /// Looks at every header before anything is written.
-pub(crate) fn refuse_newer(dir: &Path) -> Result<(), Error> {
-    journal::refuse_newer(&dir.join("journal"))?;
+pub(crate) fn refuse_others(dir: &Path) -> Result<(), Error> {
+    journal::refuse_others(&dir.join("journal"))?;
     for path in base_files(dir)? {
-        if let Err(error @ Error::NewerFormat { .. }) = Base::reader(&path) {
+        if let Err(error @ (Error::NewerFormat { .. } | Error::OlderFormat { .. })) = Base::reader(&path) {
             return Err(error);
         }
     }

@@ -13,8 +13,6 @@
 use crate::codec::{Cursor, MAX_ENTRY_BYTES};
 use crate::{Chain, Index};
 
-/// Format of journal segments.
-pub const FORMAT_VERSION: u32 = 1;
 pub(crate) const HEADER_BYTES: usize = 56;
 pub(crate) const FRAME_BYTES: usize = 52;
 const HEADER_MAGIC: &[u8; 8] = b"LEEWAYJ\n";

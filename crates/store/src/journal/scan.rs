@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::frame::{self, FORMAT_VERSION, Frame, HEADER_BYTES, Header};
+use super::frame::{self, Frame, HEADER_BYTES, Header};
 use super::{PLACE_DISTANCE, Segment, marks::Marks};
 use crate::{Error, Head, Index, codec};
 
@@ -48,25 +48,20 @@ pub(crate) fn segment_files(dir: &Path) -> Result<Vec<(Index, PathBuf)>, Error> 
     Ok(names.iter().filter_map(|name| Some((number(name)?, dir.join(name)))).collect())
 }
 
-/// Refuses a journal that a newer program wrote, having read the headers only.
-pub(crate) fn refuse_newer(dir: &Path) -> Result<(), Error> {
+/// Refuses a journal of another format, having read the headers only.
+pub(crate) fn refuse_others(dir: &Path) -> Result<(), Error> {
     for (first, path) in segment_files(dir)? {
         let mut bytes = [0; HEADER_BYTES];
         let file = std::fs::File::open(&path).map_err(|error| Error::at(&path, error))?;
         if std::io::Read::read_exact(&mut &file, &mut bytes).is_ok() {
-            newer(Header::parse(&bytes), first)?;
+            format(Header::parse(&bytes), first)?;
         }
     }
     Ok(())
 }
 
-fn newer(header: Option<Header>, first: Index) -> Result<(), Error> {
-    match header {
-        Some(Header { version, .. }) if version > FORMAT_VERSION => {
-            Err(Error::NewerFormat { place: place(first), found: version, supported: FORMAT_VERSION })
-        }
-        _ => Ok(()),
-    }
+fn format(header: Option<Header>, first: Index) -> Result<(), Error> {
+    header.map_or(Ok(()), |header| crate::format::check(place(first), header.version))
 }
 
 /// Reads everything, calling `visit` for each entry in order.
@@ -103,7 +98,7 @@ impl Scan {
     ) -> Result<(), Error> {
         let bytes = std::fs::read(&path).map_err(|error| Error::at(&path, error))?;
         let header = Header::parse(&bytes);
-        newer(header, first)?;
+        format(header, first)?;
         let Some(header) = header else { return self.headless(first, path, is_last, &bytes) };
         if self.segments.is_empty() {
             self.head = Head { index: header.first.saturating_sub(1), chain: header.chain };

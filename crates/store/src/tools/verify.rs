@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::blobs::Blobs;
 use crate::codec::{Value, decode};
-use crate::disk::{Options, find_base, known_identity, refuse_newer};
+use crate::disk::{Options, find_base, known_identity, refuse_others};
 use crate::export::Base;
 use crate::files::names;
 use crate::index::{self, Damage};
@@ -95,7 +95,7 @@ type Kept = BTreeMap<Key, Value>;
 /// Reads everything in `dir`, writes nothing there. Only what makes looking impossible is an error.
 pub fn verify(dir: &Path, options: Options) -> Result<Report, Error> {
     let mut report = Report { dir: dir.to_path_buf(), identity: known_identity(dir)?, ..Report::default() };
-    refuse_newer(dir)?;
+    refuse_others(dir)?;
     let lock = match Lock::peek(dir) {
         Err(Error::Locked { holder, .. }) => {
             report.in_use_by = Some(holder);
@@ -318,7 +318,7 @@ mod tests {
         let identity = Identity { installation: "local".into(), incarnation: "i-1".into() };
         let mut store = DiskStore::init(&data.join("store"), identity, options).unwrap();
         let rows = vec![RowChange { key: [table, 1].into(), value: Some((*b"v").into()) }];
-        store.append(Entry { index: 1, time_ms: 1, event: (*b"e").into(), decision: [].into(), rows }).unwrap();
+        store.append(Entry { index: 1, time_ms: 1, event: (*b"e").into(), rows }).unwrap();
         store.flush().unwrap();
         store.close().unwrap();
     }
