@@ -162,16 +162,19 @@ pub fn store(settings: &Settings) -> Problems {
             );
             problems.add(SettingsError::new("data_dir", message));
         }
-        (true, _) => {
-            if let Some(known) = installation_of(&store).filter(|known| *known != settings.installation.as_str()) {
+        (true, _) => match leeway_store::identify(&store) {
+            Ok(known) if known.installation == settings.installation.as_str() => {}
+            Ok(known) => {
                 let message = format!(
-                    "STORE_IDENTITY_MISMATCH: is '{}', but {} belongs to '{known}'; name the right data_dir",
+                    "STORE_IDENTITY_MISMATCH: is '{}', but {} belongs to '{}'; name the right data_dir",
                     settings.installation,
-                    data.display()
+                    data.display(),
+                    known.installation
                 );
                 problems.add(SettingsError::new("installation", message));
             }
-        }
+            Err(error) => problems.add(SettingsError::new("data_dir", format!("{}: {error}", error.code()))),
+        },
         (false, false) => {}
     }
     problems
@@ -179,11 +182,4 @@ pub fn store(settings: &Settings) -> Problems {
 
 fn has_entries(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-/// Whose store this is, when its identity can be read; opening it says what is wrong with one that cannot.
-fn installation_of(store: &Path) -> Option<String> {
-    let identity = std::fs::read(store.join("IDENTITY")).ok()?;
-    let identity: serde_json::Value = serde_json::from_slice(&identity).ok()?;
-    Some(identity.get("installation")?.as_str()?.to_owned())
 }

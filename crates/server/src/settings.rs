@@ -16,19 +16,21 @@ use leeway_model::{Bytes, Currency, Millis, Name, Timestamp};
 use leeway_webhook::TargetPolicy;
 
 mod convert;
+mod environment;
 mod error;
+mod filter;
 mod raw;
 mod read;
 mod schema;
 mod tree;
 
+pub use environment::is_known_variable;
 pub use error::{Problems, SettingsError};
 pub use schema::{nearest, scalar_keys};
 
 /// A whole configuration with every key explained; also the text of `deploy/`'s example.
 pub const EXAMPLE: &str = include_str!("settings/example.toml");
 
-const ENVIRONMENT: &str = "the environment";
 const COMMAND_LINE: &str = "the command line";
 
 /// Where settings come from.
@@ -161,8 +163,8 @@ impl Settings {
             })?;
             layers = layers.add_source(Text { origin: path.display().to_string(), text });
         }
-        for (key, value) in environment(&sources.environment, &mut problems) {
-            layers = set(layers, &key, value, ENVIRONMENT)?;
+        for (key, value) in environment::settings(&sources.environment, &mut problems) {
+            layers = set(layers, &key, value, environment::ORIGIN)?;
         }
         for (key, value) in &sources.overrides {
             if problems.take(known(key)).is_some() {
@@ -241,29 +243,6 @@ type Builder = config::ConfigBuilder<config::builder::DefaultState>;
 fn set(layers: Builder, key: &str, value: String, origin: &str) -> Result<Builder, SettingsError> {
     let value = Value::new(Some(&origin.to_owned()), value);
     layers.set_override(key, value).map_err(layer_error)
-}
-
-/// Variables that set a key. Programs use other `LEEWAY_` variables, so an unknown one is refused only when it is
-/// nearly a known one, which makes it a slip.
-fn environment(variables: &BTreeMap<String, String>, problems: &mut Problems) -> Vec<(String, String)> {
-    const PREFIX: &str = "LEEWAY_";
-    let keys = scalar_keys();
-    let variable_of = |key: &str| format!("{PREFIX}{}", key.replace('.', "__").to_uppercase());
-    let by_variable: BTreeMap<String, &String> = keys.iter().map(|key| (variable_of(key), key)).collect();
-    let mut found = Vec::new();
-    for (name, value) in variables.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
-        if let Some(key) = by_variable.get(name) {
-            found.push(((*key).clone(), value.clone()));
-            continue;
-        }
-        let rest = &name[PREFIX.len()..];
-        let slip = by_variable.keys().find(|known| strsim::damerau_levenshtein(&known[PREFIX.len()..], rest) == 1);
-        if let Some(known) = slip {
-            let message = format!("there is no such key; did you mean {known}?");
-            problems.add(SettingsError::new(name, message).from_origin(Some(ENVIRONMENT)));
-        }
-    }
-    found
 }
 
 /// Refuses a key of the command line that does not exist.

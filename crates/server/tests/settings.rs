@@ -36,6 +36,27 @@ fn o_04_what_is_wrong_is_refused_with_its_key_its_value_and_a_fix() {
         ("[lease]\nttls = \"60s\"", "lease.ttls: there is no such key; did you mean 'ttl'?"),
         ("[lease]\nttl = \"60\"", "lease.ttl: '60' is not a length of time"),
         ("[lease]\nttl = \"0s\"", "lease.ttl: '0s' is out of range"),
+        ("[lease]\nttl = \"1ms\"", "lease.ttl: '1ms' is out of range; use 1s to 10 years"),
+        (
+            "[lease]\nttl = \"9m\"\n[clock]\nspeed = 600",
+            "lease.ttl: '9m' is less than a second at clock.speed 600; use 10m",
+        ),
+        ("[lease]\nkill_grace = \"999ms\"", "lease.kill_grace: '999ms' is out of range; use 1s to 10 years"),
+        ("[lease]\nmargin = \"1ms\"", "lease.margin: '1ms' is out of range; use 1s"),
+        ("[launch]\nbackoff = \"1ms\"", "launch.backoff: '1ms' is out of range; use 100ms"),
+        ("[money]\nmeter_every = \"1ms\"", "money.meter_every: '1ms' is out of range; use 1s"),
+        ("[webhooks]\ntimeout = \"1ms\"", "webhooks.timeout: '1ms' is out of range; use 1s"),
+        ("[limits]\nkeep_requests = \"1ms\"", "limits.keep_requests: '1ms' is out of range; use 1s"),
+        ("data_dir = 5", "data_dir: '5' is not a text; write it in quotes"),
+        ("data_dir = true", "data_dir: 'true' is not a text; write it in quotes"),
+        ("[local]\nagent = 1.5", "local.agent: '1.5' is not a text"),
+        (&format!("{cluster}labels = {{ a = 1 }}"), "clusters[0].labels.a: '1' is not a text"),
+        ("[log]\nlevel = \"inof\"", "log.level: 'inof' is no filter; did you mean 'info'? write one of off, error"),
+        ("[log]\nlevel = \"\"", "log.level: '' is no filter; write one of off, error, warn"),
+        ("[log]\nlevel = \"leeway_server=debgu,warn\"", "did you mean 'debug'?"),
+        ("[log]\nlevel = \"leeway_sever::grpc=debug,warn\"", "did you mean 'leeway_server'?"),
+        ("[log]\nlevel = \"info,\"", "log.level: 'info,' is no filter; write one of"),
+        ("[log]\nlevel = \"leeway_server\"", "log.level: 'leeway_server' is no filter; write one of"),
         ("lease = 5", "lease: must be a table"),
         ("[[lease]]\nttl = \"5s\"", "lease: must be a table"),
         ("installation = \"A B\"", "installation: 'A B' is not a name"),
@@ -121,7 +142,10 @@ fn a_file_is_named_in_its_errors_and_the_environment_and_flags_win_over_it() {
         environment: environment(&[
             ("LEEWAY_LEASE__TTL", "80s"),
             ("LEEWAY_INSTALLATION", "env"),
-            ("LEEWAY_OTHER", "x"),
+            ("LEEWAY_SERVER", "http://127.0.0.1:1"),
+            ("LEEWAY_JOB_ID", "a job may be a server"),
+            ("LEEWAY_PORT_7070_TCP_ADDR", "10.0.0.1"),
+            ("HOME", "/root"),
         ]),
         overrides: vec![("installation".into(), "flag".into())],
     };
@@ -133,6 +157,16 @@ fn a_file_is_named_in_its_errors_and_the_environment_and_flags_win_over_it() {
     let slip = Sources { environment: environment(&[("LEEWAY_LEASE__TLL", "1s")]), ..sources.clone() };
     let error = Settings::load(&slip).unwrap_err().to_string();
     assert_eq!(error, "the environment: LEEWAY_LEASE__TLL: there is no such key; did you mean LEEWAY_LEASE__TTL?");
+    for (name, fix) in [
+        ("LEEWAY_LEASE_TTL", "did you mean LEEWAY_LEASE__TTL?"),
+        ("LEEWAY_LOGLEVEL", "did you mean LEEWAY_LOG__LEVEL?"),
+        ("LEEWAY_SERVR", "did you mean LEEWAY_SERVER?"),
+        ("LEEWAY_QQQ", "unset it; LEEWAY_LEASE__TTL, for example, sets lease.ttl"),
+    ] {
+        let unknown = Sources { environment: environment(&[(name, "1")]), ..sources.clone() };
+        let error = Settings::load(&unknown).unwrap_err().to_string();
+        assert_eq!(error, format!("the environment: {name}: there is no such key; {fix}"));
+    }
     let wrong = Sources { overrides: vec![("lease.tttl".into(), "1s".into())], ..sources.clone() };
     let error = Settings::load(&wrong).unwrap_err().to_string();
     assert_eq!(error, "the command line: lease.tttl: there is no such key; did you mean 'lease.ttl'?");
@@ -186,8 +220,8 @@ region = "x/y"
         "clock.speed",
         "clusters[0].machines[1].count",
         "instalation",
-        "lease.ttl",
         "lease.margin",
+        "lease.ttl",
         "clusters[0].region",
         "clusters[0].machines[0].spot",
         "clusters[0].machines[0].count",
@@ -312,4 +346,65 @@ fn a_data_directory_that_is_another_s_is_found_before_the_start() {
     leeway_store::DiskStore::init(&data.join("store"), identity, options).unwrap().close().unwrap();
     assert_eq!(keys(euros), ["installation"]);
     assert_eq!(keys("data_dir = \"data\"\ninstallation = \"yours\"\ncurrency = \"EUR\""), [""; 0]);
+}
+
+#[test]
+fn s_15_a_store_of_another_format_is_found_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("data/store");
+    let identity = leeway_store::Identity { installation: "local".into(), incarnation: "i-1".into() };
+    leeway_store::DiskStore::init(&store, identity, leeway_store::Options::small()).unwrap().close().unwrap();
+    let settings = loaded(folder.path(), "data_dir = \"data\"").unwrap();
+    assert_eq!(leeway_server::check_store(&settings).to_string(), "");
+    let path = store.join("IDENTITY");
+    let ours = format!("\"format\": {}", leeway_store::FORMAT_VERSION);
+    let older = std::fs::read_to_string(&path).unwrap().replace(&ours, "\"format\": 1");
+    std::fs::write(&path, older).unwrap();
+    let told = leeway_server::check_store(&settings).to_string();
+    assert!(told.contains("data_dir: STORE_FORMAT_OLDER: IDENTITY has format 1, this program reads only"), "{told}");
+}
+
+#[test]
+fn filters_of_the_log_that_are_right_are_taken() {
+    for level in ["info", "INFO", "off", "leeway_server=debug,warn", "leeway_server::grpc=trace,h2=info,sled=off,debug"]
+    {
+        Settings::from_toml(&format!("[log]\nlevel = \"{level}\"")).unwrap();
+    }
+}
+
+/// A variable that some part reads and the server does not know would keep the server from starting beside it.
+#[test]
+fn every_variable_of_the_sources_is_known() {
+    /// Planted by tests because nothing knows them.
+    const PLANTED: [&str; 8] = [
+        "LEEWAY_SERVER_SECRET",
+        "LEEWAY_LEASE__TLL",
+        "LEEWAY_LEASE_TTL",
+        "LEEWAY_LOGLEVEL",
+        "LEEWAY_SERVR",
+        "LEEWAY_QQQ",
+        "LEEWAY_RESTORE",
+        "LEEWAY_",
+    ];
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = ["crates", "simulations", "scheduler-policies", "tests"].map(|name| root.join(name)).to_vec();
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                for (at, _) in text.match_indices("LEEWAY_") {
+                    let name = |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+                    let end = text[at..].find(|letter| !name(letter)).map_or(text.len(), |length| at + length);
+                    seen.insert(text[at..end].to_owned());
+                }
+            }
+        }
+    }
+    assert!(seen.contains("LEEWAY_CKPT_DIR") && seen.contains("LEEWAY_SERVER"), "{seen:?}");
+    seen.retain(|name| !PLANTED.contains(&name.as_str()) && !leeway_server::settings::is_known_variable(name));
+    assert!(seen.is_empty(), "add to the lists of settings/environment.rs: {seen:?}");
 }

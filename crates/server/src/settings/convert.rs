@@ -20,14 +20,16 @@ use super::raw::{
     Raw, RawBudget, RawCatalog, RawCluster, RawEgress, RawEgressFile, RawEgressPair, RawMachines, RawMarket,
     RawWebhooks,
 };
-use super::read::{Result, amount, length, loopback, optional, parsed, rate, required, size, word};
+use super::read::{Result, SECOND, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
     CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
-    Webhooks, schema, tree,
+    Webhooks, filter, schema, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
 const QUEUE_MAX: u32 = 1_000_000;
+/// Shortest pause between two attempts.
+const PAUSE_MIN: Millis = Millis::new(100);
 /// A clock that is faster leaves agents no time.
 const SPEED_MAX: u32 = 100_000;
 
@@ -67,6 +69,12 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
     let speed = raw.clock.speed.unwrap_or(1);
     if !(1..=SPEED_MAX).contains(&speed) {
         problems.add(SettingsError::new("clock.speed", format!("{speed} is out of range; use 1 to {SPEED_MAX}")));
+    } else if let Some(text) = raw.lease.ttl.as_deref().filter(|_| core.lease.ttl < SECOND.saturating_mul(speed.into()))
+    {
+        // Agents live in real time, of which a fast clock leaves them little.
+        let least = SECOND.saturating_mul(speed.into());
+        let message = format!("'{}' is less than a second at clock.speed {speed}; use {least} or more", escape(text));
+        problems.add(SettingsError::new("lease.ttl", message));
     }
     let mut address = |key: &str, text: Option<&str>, usual: SocketAddr| {
         text.and_then(|text| problems.take(loopback(key, text))).unwrap_or(usual)
@@ -139,9 +147,16 @@ fn policy(text: Option<&str>) -> Result<Name> {
 
 fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {
     let (lease, money, launch, estimates) = (&raw.lease, &raw.money, &raw.launch, &raw.estimates);
-    let mut length = |key: &str, text: &Option<String>, target: &mut Millis| {
-        problems.take(self::length(key, text.as_deref(), target));
+    let mut at_least = |shortest: Millis, key: &str, text: &Option<String>, target: &mut Millis| {
+        problems.take(self::length(key, text.as_deref(), shortest, target));
     };
+    // Pauses between attempts may be short; nothing is taken for lost or dead by them.
+    let mut pause = |key: &str, text: &Option<String>, target: &mut Millis| at_least(PAUSE_MIN, key, text, target);
+    pause("launch.cooldown", &launch.cooldown, &mut core.launch.cooldown);
+    pause("launch.cooldown_max", &launch.cooldown_max, &mut core.launch.cooldown_max);
+    pause("launch.backoff", &launch.backoff, &mut core.launch.backoff);
+    pause("launch.stop_again", &launch.stop_again, &mut core.launch.stop_again);
+    let mut length = |key: &str, text: &Option<String>, target: &mut Millis| at_least(SECOND, key, text, target);
     length("lease.ttl", &lease.ttl, &mut core.lease.ttl);
     length("lease.kill_grace", &lease.kill_grace, &mut core.lease.kill_grace);
     length("lease.margin", &lease.margin, &mut core.lease.margin);
@@ -151,10 +166,6 @@ fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {
     length("money.meter_every", &money.meter_every, &mut core.money.meter_every);
     length("money.price_max_age", &money.price_max_age, &mut core.price_max_age);
     length("launch.deadline", &launch.deadline, &mut core.launch.deadline);
-    length("launch.cooldown", &launch.cooldown, &mut core.launch.cooldown);
-    length("launch.cooldown_max", &launch.cooldown_max, &mut core.launch.cooldown_max);
-    length("launch.backoff", &launch.backoff, &mut core.launch.backoff);
-    length("launch.stop_again", &launch.stop_again, &mut core.launch.stop_again);
     length("launch.drain", &launch.drain, &mut core.launch.drain);
     length("estimates.running_time", &estimates.running_time, &mut core.estimates.running_time);
     length("estimates.save_time", &estimates.save_time, &mut core.estimates.save_time);
@@ -209,10 +220,7 @@ fn bounds(raw: &Raw, limits: &mut Limits, core: &mut Config, problems: &mut Prob
 
 fn log(raw: &Raw) -> Result<Log> {
     let level = raw.log.level.as_deref().unwrap_or("info");
-    level.parse::<tracing_subscriber::filter::Targets>().map_err(|_| {
-        let message = format!("'{}' is no filter; write info, debug, or leeway_server=debug,warn", escape(level));
-        SettingsError::new("log.level", message)
-    })?;
+    filter::check("log.level", level)?;
     let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
     let format = word("log.format", raw.log.format.as_deref().unwrap_or("text"), &formats)?;
     Ok(Log { level: level.to_owned(), format })
@@ -250,7 +258,7 @@ fn webhooks(raw: &RawWebhooks, problems: &mut Problems) -> Webhooks {
         (false, false) => Ports::Only(ports),
     };
     let mut timeout = Millis::from_secs(15);
-    problems.take(length("webhooks.timeout", raw.timeout.as_deref(), &mut timeout));
+    problems.take(length("webhooks.timeout", raw.timeout.as_deref(), SECOND, &mut timeout));
     let policy = TargetPolicy { allow_http: raw.allow_http.unwrap_or(false), allowed_networks, allowed_ports };
     Webhooks { policy, timeout: Duration::from_millis(timeout.as_millis()) }
 }
@@ -407,7 +415,7 @@ fn market(
     let shape = problems.take(followed(&at("shape"), raw.shape.as_deref(), machines)).flatten();
     let mut notice = Millis::ZERO;
     let text = raw.notice.as_deref().filter(|text| *text != "0s");
-    problems.take(length(&at("notice"), text, &mut notice));
+    problems.take(length(&at("notice"), text, SECOND, &mut notice));
     let ends = [("hold", End::Hold), ("wrap", End::Wrap)];
     let end = problems.take(word(&at("end"), raw.end.as_deref().unwrap_or("hold"), &ends));
     Some(MarketSettings { trace: trace?, shape: shape?, notice, end: end? })
@@ -443,7 +451,7 @@ fn catalog(key: &str, raw: &RawCatalog, base: &Path) -> Result<CatalogSettings> 
         return Err(SettingsError::new(at("provider"), message));
     }
     let mut max_age = Millis::ZERO;
-    length(&at("max_age"), raw.max_age.as_deref(), &mut max_age)?;
+    length(&at("max_age"), raw.max_age.as_deref(), SECOND, &mut max_age)?;
     Ok(CatalogSettings {
         key: key.to_owned(),
         file: base.join(required(&at("file"), raw.file.as_deref())?),

@@ -25,13 +25,16 @@ pub fn optional<T: FromStr<Err: Display>>(key: &str, text: Option<&str>) -> Resu
     text.map(|text| parsed(key, text)).transpose()
 }
 
-/// A length of time, put in place of the default when it is given. Zero is a length here only where `zero` says so.
-pub fn length(key: &str, text: Option<&str>, target: &mut Millis) -> Result<()> {
+/// Shortest length of time of most keys: below it nothing here could keep up.
+pub const SECOND: Millis = Millis::from_secs(1);
+
+/// A length of time of at least `shortest`, put in place of the default when it is given.
+pub fn length(key: &str, text: Option<&str>, shortest: Millis, target: &mut Millis) -> Result<()> {
     let Some(text) = text else { return Ok(()) };
     let length: Millis = parsed(key, text)?;
     let longest = Millis::from_hours(24 * 366 * 10);
-    if length.is_zero() || length > longest {
-        return Err(SettingsError::new(key, format!("'{}' is out of range; use 1ms to 10 years", escape(text))));
+    if length < shortest || length > longest {
+        return Err(SettingsError::new(key, format!("'{}' is out of range; use {shortest} to 10 years", escape(text))));
     }
     *target = length;
     Ok(())

@@ -204,7 +204,7 @@ fn check_node(value: &mut Value, node: &Node, at: &str, problems: &mut Problems)
         (Node::Texts | Node::Wholes, _) => shape(at, "a list, written [\"...\", \"...\"]"),
         (_, ValueKind::Table(_)) => shape(at, "a single value"),
         (_, ValueKind::Array(_)) => shape(at, "a single value, not a list"),
-        (Node::Text, kind) if !matches!(kind, ValueKind::Nil) => return true,
+        (Node::Text, ValueKind::String(_)) => return true,
         (Node::Whole, kind) if whole(kind) => return true,
         (Node::Number, kind) if number(kind) => return true,
         (Node::Flag, kind) if flag(kind) => return true,
@@ -213,7 +213,7 @@ fn check_node(value: &mut Value, node: &Node, at: &str, problems: &mut Problems)
                 Node::Whole => "a whole number; write one such as 1",
                 Node::Number => "a number; write one such as 1.5",
                 Node::Flag => "a yes or no; write true or false",
-                _ => "a text; write one in quotes",
+                _ => "a text; write it in quotes, with its unit where it has one",
             };
             SettingsError::new(at, format!("'{}' is not {wanted}", escape(&kind.to_string())))
         }
