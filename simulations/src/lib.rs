@@ -7,6 +7,7 @@
 
 pub mod checkers;
 pub mod faults;
+pub mod fleet;
 pub mod generate;
 pub mod kernel;
 pub mod random;

@@ -62,6 +62,28 @@ impl Stream {
     }
 }
 
+/// Luck that belongs to a thing and not to an order of events: the same for the same seed and key, however often and
+/// whenever it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Lot(u64);
+
+impl Lot {
+    pub fn new(seed: u64, key: [u64; 3]) -> Self {
+        Self(key.into_iter().fold(mix(seed), |state, part| mix(state.wrapping_add(0x9e37_79b9_7f4a_7c15) ^ part)))
+    }
+
+    /// A number below `bound`; 0 when the bound is 0.
+    pub fn below(self, bound: u64) -> u64 {
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A length from `low` to `high`, both included.
+    pub fn millis(self, low: Millis, high: Millis) -> Millis {
+        let (low, high) = (low.as_millis(), high.as_millis());
+        Millis::new(low + self.below(high.saturating_sub(low).saturating_add(1)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +97,15 @@ mod tests {
         assert_eq!(draw(7, "faults"), draw(7, "faults"));
         assert_ne!(draw(7, "faults"), draw(7, "prices"));
         assert_ne!(draw(7, "faults"), draw(8, "faults"));
+    }
+
+    #[test]
+    fn a_lot_is_spread_evenly_and_depends_on_its_whole_key() {
+        let sum: u64 = (0..10_000).map(|job| Lot::new(1, [job, 1, 2]).below(1_000)).sum();
+        assert!((490..510).contains(&(sum / 10_000)), "{}", sum / 10_000);
+        let draw = |key| Lot::new(1, key).below(u64::MAX);
+        assert!(draw([1, 2, 3]) != draw([2, 1, 3]) && draw([1, 2, 3]) != draw([1, 2, 4]));
+        assert_eq!(draw([1, 2, 3]), draw([1, 2, 3]));
     }
 
     #[test]

@@ -1,0 +1,14 @@
+//! Many jobs on many clusters: the production scheduler in a world of recorded or generated markets.
+//!
+//! `setup` is what a run is made of, `run` drives it, `world` answers, `outcome` is what came of it, `store` forgets what
+//! nobody will read again. README.md says what the model leaves out.
+
+pub mod outcome;
+pub mod run;
+pub mod setup;
+pub mod store;
+pub mod world;
+
+pub use outcome::{Ended, Outcome};
+pub use run::run;
+pub use setup::Setup;
