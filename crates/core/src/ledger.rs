@@ -130,7 +130,10 @@ pub fn post(tables: &mut Tables, at: Timestamp, run: RunId, usage: Usage) -> Pos
         for_path(tables, &path, |budget| {
             budget.posted = sum(budget.posted, forced);
             budget.overrun = sum(budget.overrun, forced);
-            budget.frozen = true;
+            // What it refused before is told; that it now refuses everything is news.
+            if !std::mem::replace(&mut budget.frozen, true) {
+                budget.denied_told = None;
+            }
         });
         let cause = if was_open { Overrun::SlowStop } else { Overrun::LateUsage };
         enter(tables, at, EntryKind::ForcePost { run, path: path.clone(), amount: forced, term, from, to, cause });
@@ -156,6 +159,8 @@ pub fn set_cap(tables: &mut Tables, at: Timestamp, budget: &Name, cap: Micros, b
     if let Some(row) = tables.budgets.change(budget) {
         row.spec.cap = cap;
         row.frozen = row.available().is_negative();
+        // Whoever sets a cap answers to the refusals so far, so that the next one is news.
+        row.denied_told = None;
     }
     enter(tables, at, EntryKind::CapSet { budget: budget.clone(), cap, by: by.clone() });
 }
@@ -242,10 +247,12 @@ mod tests {
             from: Timestamp::ZERO,
             to: Timestamp::from_millis(1),
         };
+        for_path(&mut tables, &[name("org"), name("team")], |budget| budget.denied_told = Some(Timestamp::ZERO));
         let posted = post(&mut tables, Timestamp::ZERO, run(1), usage);
         assert_eq!(posted.forced, Micros::new(4));
         for node in ["org", "team"] {
             let budget = tables.budgets.get(&name(node)).unwrap();
+            assert_eq!(budget.denied_told, None, "that it freezes is news");
             assert_eq!((budget.posted.get(), budget.held.get(), budget.overrun.get()), (14, 0, 4));
             assert!(budget.frozen);
         }

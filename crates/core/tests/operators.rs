@@ -6,7 +6,8 @@ use leeway_core::event::Event;
 use leeway_core::reply::Reply;
 use leeway_model::budget::BudgetSpec;
 use leeway_model::decision::Rule;
-use leeway_model::job::JobState;
+use leeway_model::job::{JobState, Sealed};
+use leeway_model::notify::Endpoint;
 use leeway_model::resources::Accelerators;
 use leeway_model::{JobId, Millis};
 use support::{Desk, dollars, job, name};
@@ -72,4 +73,51 @@ fn a_soft_limit_above_the_cap_is_refused_with_both_figures() {
     assert_eq!(code, "SOFT_LIMIT_ABOVE_CAP");
     assert!(message.contains("50.00") && message.contains("5.00"), "{message}");
     assert!(!desk.scheduler.tables().budgets.contains(&name("small")));
+}
+
+#[test]
+fn a_refusal_is_told_once_an_hour_and_again_when_the_budget_was_set_or_froze() {
+    let mut desk = Desk::new();
+    desk.apply(Event::EndpointSet {
+        endpoint: Endpoint {
+            name: name("ops"),
+            url: "https://ops.example/".into(),
+            secret: Sealed([].into()),
+            types: vec!["leeway.budget.admission_denied".into()],
+            disabled: None,
+            last_success: None,
+            failing_since: None,
+            failures: 0,
+        },
+    });
+    let told = |desk: &Desk| desk.log.iter().filter(|line| line.contains("admission_denied")).count();
+    let ask = |desk: &mut Desk, title: &str| {
+        let mut spec = job(title);
+        spec.money.budget = Some(name("small"));
+        let id = desk.submit(spec);
+        desk.pass(Millis::from_secs(1));
+        id
+    };
+    desk.budget("small", None, "0.01");
+    let first = ask(&mut desk, "first");
+    assert_eq!((desk.state(first), told(&desk)), (JobState::Pending, 1), "{:?}", desk.log);
+    ask(&mut desk, "second");
+    assert_eq!(told(&desk), 1, "at most once an hour");
+
+    desk.budget("small", None, "1000");
+    assert_eq!(desk.state(first), JobState::Starting);
+    desk.budget("small", None, "0.01");
+    assert!(desk.scheduler.tables().budgets.get(&name("small")).unwrap().frozen, "below what is held");
+    ask(&mut desk, "third");
+    assert_eq!(told(&desk), 2, "frozen again: {:?}", desk.log);
+    ask(&mut desk, "fourth");
+    assert_eq!(told(&desk), 2);
+
+    desk.budget("small", None, "1000");
+    desk.budget("small", None, "0.02");
+    ask(&mut desk, "fifth");
+    assert_eq!(told(&desk), 3, "thawed and frozen within the hour");
+    desk.pass(Millis::from_hours(2));
+    ask(&mut desk, "sixth");
+    assert!(told(&desk) > 3, "an hour later it is told again");
 }
