@@ -3,8 +3,13 @@
 //!
 //! ```text
 //! (none) --registered--> running --renewed--> running --time passes--> expired
-//!                            \----refused----> refused
+//!                            |\----refused----> refused
+//!                            \-----settled----> telling --a long time passes--> expired
 //! ```
+//! A program that ended while the lease lasted is *settled*: nothing is executed any more, and what is left is to tell
+//! how it ended. That needs no lease, since the server refuses what an epoch tells that is over; so a server that was
+//! away for longer than the lease still hears of the end, unless it gave the run up before.
+//!
 //! A thread of its own watches it, so that a program is killed in time whatever the rest of the agent is waiting for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +22,9 @@ use crate::program::Program;
 
 /// How often the watchdog looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long to look for a server that is to hear how the program ended: a machine costs money while it waits, a run that is
+/// done again costs more.
+const TELL_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// How long the agent may take to end by itself after its program was killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
@@ -41,6 +49,8 @@ pub struct Lease {
 struct State {
     /// Time since boot; `None` before the registration.
     ends: Option<Duration>,
+    /// Since the program ended: until when its end may be told.
+    tells: Option<Duration>,
     over: Option<Over>,
 }
 
@@ -66,6 +76,22 @@ impl Lease {
         let ends = sent.saturating_add(ttl);
         state.ends = Some(state.ends.map_or(ends, |known| known.max(ends)));
         self.judge(&mut state)
+    }
+
+    /// The program ended, and none of its processes is left. From now on the passing of time ends only the telling of it.
+    pub fn settle(&self) -> Result<(), Over> {
+        let mut state = self.state();
+        self.judge(&mut state)?;
+        state.tells.get_or_insert(self.now().saturating_add(TELL_WITHIN));
+        Ok(())
+    }
+
+    /// Returns when the lease itself ended, settled or not: nothing is published after that.
+    pub async fn lapsed(&self) {
+        while self.state().over.is_none() && self.ends().is_none_or(|ends| self.now() < ends) {
+            // Not one long sleep: the clock of the lease counts suspend, that of a sleep does not.
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// The server says that somebody else runs now.
@@ -101,7 +127,7 @@ impl Lease {
     }
 
     fn judge(&self, state: &mut State) -> Result<(), Over> {
-        if state.over.is_none() && state.ends.is_some_and(|ends| self.now() >= ends) {
+        if state.over.is_none() && state.ends.max(state.tells).is_some_and(|ends| self.now() >= ends) {
             self.end(state, Over::Expired);
         }
         state.over.map_or(Ok(()), Err)
@@ -202,6 +228,29 @@ mod tests {
         lease.renewed(ms(100), ms(1_000)).unwrap();
         at(1_400);
         assert_eq!(lease.check(), Ok(()));
+    }
+
+    #[test]
+    fn n_02_an_end_within_the_lease_may_be_told_after_it_but_not_for_ever() {
+        let lease = lease();
+        lease.renewed(ms(0), ms(1_000)).unwrap();
+        at(999);
+        assert_eq!(lease.settle(), Ok(()));
+        at(1_000);
+        assert_eq!(lease.check(), Ok(()));
+        at(999 + 60 * 60 * 1_000 - 1);
+        assert_eq!(lease.settle(), Ok(()), "said again, it does not last longer");
+        at(999 + 60 * 60 * 1_000);
+        assert_eq!(lease.check(), Err(Over::Expired));
+    }
+
+    #[tokio::test]
+    async fn n_02_an_end_after_the_lease_is_not_told() {
+        let lease = lease();
+        lease.renewed(ms(0), ms(1_000)).unwrap();
+        at(1_000);
+        assert_eq!(lease.settle(), Err(Over::Expired));
+        lease.lapsed().await;
     }
 
     #[tokio::test]

@@ -3,7 +3,8 @@
 //! ```text
 //! stage -> setup -> restore -> program -> last checkpoint -> last output -> exit reported
 //! ```
-//! An order to end cuts every stage short; the end of the lease cuts everything short and reports nothing.
+//! An order to end cuts every stage short; the end of the lease cuts everything short and reports nothing, except that how
+//! a program ended before it is told whenever there is somebody to tell.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -52,10 +53,11 @@ async fn work(agent: &Agent, pusher: &Pusher, phases: JoinHandle<()>) -> Result<
             failed(agent, &error)
         }
     };
+    agent.lease.settle()?;
     agent.enter(pb::AgentPhase::Finishing, None);
     agent.enter_no_more();
-    // An exit must not overtake the phases before it. This ends with the lease at the latest, and while the server is
-    // away it waits for it: the time for the output counts from when there is somebody to take it.
+    // An exit must not overtake the phases before it. While the server is away this waits for it, be it for longer than
+    // the lease: the time for the output counts from when there is somebody to take it.
     let _ = phases.await;
     if !pusher.flush(agent, FLUSH).await {
         tracing::warn!("not all output was taken in time");
@@ -116,15 +118,21 @@ async fn lead(agent: &Agent) -> Result<Ended, StageError> {
         }
     };
     let ended = ended(agent, status, pb::AgentPhase::Running);
+    agent.lease.settle()?;
     if published.is_none() {
         let _ = program_ended.send(());
         let left = time_for_last_save(&agent.board.now(), status);
-        match tokio::time::timeout(left, publishing).await {
-            Ok(published) => published?,
-            Err(_) => {
-                tracing::warn!("the last checkpoint does not fit before the deadline");
-                agent.log.say("the last checkpoint could not be published in time");
-            }
+        let in_time = tokio::select! {
+            biased;
+            published = publishing => published.map(|()| true)?,
+            () = agent.lease.lapsed() => false,
+            () = tokio::time::sleep(left) => false,
+        };
+        if !in_time {
+            // After the lease another run may publish.
+            agent.lease.check()?;
+            tracing::warn!("the last checkpoint does not fit before the deadline, or before the end of the lease");
+            agent.log.say("the last checkpoint could not be published in time");
         }
     }
     Ok(ended)

@@ -31,6 +31,61 @@ async fn n_02_without_renewals_the_program_is_dead_by_the_end_of_lease_and_grace
     assert_eq!(server.state().exit(), None, "nothing is reported without a lease");
 }
 
+/// Runs a program to its end while nobody answers, and waits until its lease is over as well.
+async fn ends_unheard(server: &Server, agent: &Agent) {
+    agent.program_runs().await;
+    eventually("the lease was renewed", || server.state().renewals > 2).await;
+    let began = Instant::now();
+    server.state().silent = true;
+    std::fs::write(agent.dir.path().join("work/go"), "").unwrap();
+    eventually("the program has ended", || !agent.program_lives()).await;
+    assert!(began.elapsed() < Duration::from_millis(2_500), "this machine is too slow for a lease so short");
+    eventually("the lease is over, twice", || began.elapsed() > Duration::from_millis(6_000)).await;
+    assert!(agent.process().is_some(), "the agent keeps what it knows");
+}
+
+const LAST_WORDS: &str = "until [ -e go ]; do sleep 0.05; done; echo last words; exit 7";
+
+#[tokio::test]
+async fn n_02_how_a_program_ended_within_its_lease_is_told_when_the_server_is_back() {
+    let server = Server::start(short_lease(LAST_WORDS, 2_500));
+    let mut agent = Agent::start(&server);
+    ends_unheard(&server, &agent).await;
+    server.state().silent = false;
+    assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
+    let exit = server.state().exit().expect("the exit is told").exit;
+    assert_eq!(exit, Some(pb::report_exit_request::Exit::ExitCode(7)));
+    assert!(String::from_utf8_lossy(&server.state().log).contains("last words"), "the output comes with it");
+}
+
+#[tokio::test]
+async fn n_04_how_a_program_ended_is_not_told_when_its_run_was_given_up() {
+    let server = Server::start(short_lease(LAST_WORDS, 2_500));
+    let mut agent = Agent::start(&server);
+    ends_unheard(&server, &agent).await;
+    server.state().stale = true;
+    assert_eq!(agent.ended().await, Some(exit::OVER.into()));
+    assert_eq!(server.state().exit(), None);
+}
+
+#[tokio::test]
+async fn n_02_a_checkpoint_is_not_published_after_the_lease_though_the_exit_is_told() {
+    let store = tempfile::tempdir().unwrap();
+    let run = r#"
+        until [ -e go ]; do sleep 0.05; done
+        mkdir "$LEEWAY_CKPT_DIR/s-1.tmp"; echo 1 > "$LEEWAY_CKPT_DIR/s-1.tmp/n"
+        mv "$LEEWAY_CKPT_DIR/s-1.tmp" "$LEEWAY_CKPT_DIR/s-1"; : > "$LEEWAY_CKPT_DIR/s-1/READY""#;
+    let checkpoint_base_url = Some(store_url(store.path()));
+    let server = Server::start(pb::Assignment { checkpoint_base_url, ..short_lease(run, 2_500) });
+    let mut agent = Agent::start(&server);
+    ends_unheard(&server, &agent).await;
+    agent.said("the last checkpoint could not be published in time").await;
+    server.state().silent = false;
+    assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
+    assert!(server.state().exit().is_some());
+    assert_eq!(server.state().commits(), []);
+}
+
 #[tokio::test]
 async fn n_01_a_break_that_is_shorter_than_the_lease_is_survived() {
     let mut server = Server::start(short_lease("until [ -e go ]; do sleep 0.05; done", 20_000));

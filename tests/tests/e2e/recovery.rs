@@ -82,6 +82,33 @@ async fn n_02_a_server_away_for_longer_than_the_lease_finds_the_job_ended_and_st
     assert!(epochs.is_sorted() && epochs.last() == Some(&2), "two epochs at once: {epochs:?}");
 }
 
+#[tokio::test]
+async fn n_02_a_program_that_ended_while_the_server_was_away_for_longer_than_the_lease_is_not_run_again() {
+    let mut server = Server::start(&Config { lease_ttl: "2s", ..Config::default() }).await;
+    let api = Api::of(&server);
+    let go = server.folder().join("go");
+    let script = format!("until [ -e '{}' ]; do sleep 0.05; done; echo all done", go.display());
+    let job = api.submit("1", shell("patient", &script)).await;
+    api.until(&job, &[pb::JobState::Running]).await;
+    server.kill9();
+    let away = std::time::Instant::now();
+    std::fs::write(&go, "").unwrap();
+    let machine = Machine::of(&server.data(), "here", &format!("{job}-r1"), 0);
+    let agent = machine.agent();
+    let lease = std::time::Duration::from_secs(2);
+    eventually("the end of the program, and of the lease long after it", || async {
+        (machine.program().is_empty() && away.elapsed() > lease * 4).then_some(())
+    })
+    .await;
+    assert!(agent.lives().unwrap(), "the agent keeps what it knows");
+    server.restart().await;
+    let (ended, runs) = api.until_settled(&job).await;
+    assert_eq!(ended.state(), pb::JobState::Succeeded, "{ended:?}");
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0].end.as_ref().unwrap().reason, "succeeded");
+    assert!(api.output(&job, &runs[0].run_id).await.contains("all done"), "its last output is not lost");
+}
+
 const STEPS: u64 = 360;
 const EVERY: u64 = 40;
 
