@@ -12,7 +12,7 @@ pub mod ranges;
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use futures::future::BoxFuture;
 use ipnet::IpNet;
@@ -62,6 +62,19 @@ impl TargetPolicy {
         }
     }
 
+    /// Whether a connection to a host of this name may be allowed, as far as the name itself says where it leads.
+    fn check_name(&self, name: &str, plain: bool) -> Result<(), TargetError> {
+        if ranges::is_metadata_name(name) {
+            return Err(TargetError::Metadata { name: name.to_owned() });
+        }
+        let loopback = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let is_allowed = || loopback.iter().any(|address| self.check_address(*address, plain).is_ok());
+        if ranges::is_loopback_name(name) && !is_allowed() {
+            return Err(TargetError::Loopback { name: name.to_owned() });
+        }
+        Ok(())
+    }
+
     /// Whether a connection to this address is allowed.
     ///
     /// # Errors
@@ -74,7 +87,7 @@ impl TargetPolicy {
             return Ok(());
         }
         match ranges::not_public(address) {
-            Some(why) => Err(TargetError::Blocked { address, why }),
+            Some(why) => Err(TargetError::NotPublic { address, why }),
             None if plain => Err(TargetError::PlainHttp),
             None => Ok(()),
         }
@@ -102,6 +115,18 @@ pub enum TargetError {
     Port(u16),
     #[error("address {address} is blocked: {why}")]
     Blocked { address: IpAddr, why: &'static str },
+    #[error(
+        "address {address} is blocked: {why}; use a public one, or ask the operator to list its network in \
+         webhooks.allowed_networks"
+    )]
+    NotPublic { address: IpAddr, why: &'static str },
+    #[error(
+        "host '{name}' is blocked: it is the server's own machine; use a public one, or ask the operator to list \
+         127.0.0.0/8 in webhooks.allowed_networks"
+    )]
+    Loopback { name: String },
+    #[error("host '{name}' is blocked: it is a metadata service")]
+    Metadata { name: String },
     #[error("host does not resolve: {0}")]
     Unresolved(String),
 }
@@ -159,7 +184,7 @@ impl Target {
         // The parser has already turned decimal, octal, hexadecimal and shortened spellings into an address.
         match url.host().ok_or(TargetError::NoHost)? {
             Host::Domain(name) if name.ends_with('.') => return Err(TargetError::TrailingDot),
-            Host::Domain(_) => {}
+            Host::Domain(name) => policy.check_name(name, plain)?,
             Host::Ipv4(address) => policy.check_address(address.into(), plain)?,
             Host::Ipv6(address) => policy.check_address(address.into(), plain)?,
         }

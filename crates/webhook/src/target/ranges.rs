@@ -57,6 +57,21 @@ const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
 const METADATA_V6: [Ipv6Net; 2] = [v6(0xfd00, 0x0ec2, 0, 32), v6(0xfd20, 0x00ce, 0, 32)];
 
+/// Names under which clouds offer those services to the machines inside.
+const METADATA_NAMES: [&str; 5] =
+    ["metadata.google.internal", "metadata.goog", "metadata", "instance-data", "instance-data.ec2.internal"];
+
+/// Whether a name leads to a metadata service. Names are in lower case, as URLs have them.
+pub fn is_metadata_name(name: &str) -> bool {
+    METADATA_NAMES.contains(&name)
+}
+
+/// Whether a name stands for the machine itself, whatever it resolves to (RFC 6761).
+pub fn is_loopback_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last == "localhost" || matches!(name, "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
+}
+
 /// Why the address stays blocked even when the operator allows its network.
 pub fn never_allowed(address: IpAddr) -> Option<&'static str> {
     const METADATA: &str = "metadata service";

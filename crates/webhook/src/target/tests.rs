@@ -108,6 +108,27 @@ fn w_06_every_spelling_of_an_inner_address_is_blocked() {
 }
 
 #[test]
+fn w_06_names_that_say_that_they_are_this_machine_or_a_metadata_service_are_blocked() {
+    for host in ["localhost", "LOCALHOST", "hooks.localhost", "localhost.localdomain", "ip6-localhost", "%6cocalhost"] {
+        let error = refused(&format!("https://{host}/hook"), &strict());
+        assert!(error.contains("is blocked") && error.contains("webhooks.allowed_networks"), "{host}: {error}");
+        for policy in [TargetPolicy::loopback(), TargetPolicy { allow_http: false, ..TargetPolicy::loopback() }] {
+            assert!(Target::parse(&format!("https://{host}/hook"), &policy).is_ok(), "the operator allows it: {host}");
+        }
+    }
+    assert!(refused("https://10.0.0.1/", &strict()).contains("ask the operator to list its network"));
+    for host in ["metadata.google.internal", "Metadata.Google.Internal", "metadata", "instance-data"] {
+        for policy in [strict(), TargetPolicy::loopback()] {
+            let error = refused(&format!("https://{host}/"), &policy);
+            assert!(error.contains("metadata service"), "{host}: {error}");
+        }
+    }
+    for host in ["localhost.example.com", "notlocalhost", "metadata.example.com"] {
+        assert!(Target::parse(&format!("https://{host}/"), &strict()).is_ok(), "{host}");
+    }
+}
+
+#[test]
 fn the_neighbours_of_the_blocked_ranges_are_public() {
     for address in [
         "1.0.0.0",
@@ -225,7 +246,7 @@ async fn w_05_a_name_is_refused_when_any_of_its_addresses_is_blocked() {
         [&["10.0.0.1"][..], &["8.8.8.8", "127.0.0.1"], &["8.8.8.8", "::ffff:8.8.8.8"], &["fe80::1", "8.8.8.8"]]
     {
         let error = resolve(url, &strict(), addresses).await.unwrap_err();
-        assert!(matches!(error, TargetError::Blocked { .. }), "{addresses:?}: {error}");
+        assert!(matches!(error, TargetError::NotPublic { .. }), "{addresses:?}: {error}");
     }
     let many: Vec<String> = (0..40).map(|last| format!("8.8.8.{last}")).chain(["10.0.0.1".to_owned()]).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -207,7 +207,7 @@ async fn w_05_the_connection_goes_to_the_checked_address_and_the_check_is_made_e
     assert_eq!(attempt(&deliverer, &url, &event(1)).await, DeliveryOutcome::Delivered);
     // Asked once: what was checked is what was connected to.
     assert_eq!(names.asked(), ["hooks.test"]);
-    let blocked = "target refused: address 127.0.0.2 is blocked: loopback";
+    let blocked = "target refused: address 127.0.0.2 is blocked: loopback; use a public one, or ask the operator to list its network in webhooks.allowed_networks";
     assert_eq!(detail(&attempt(&deliverer, &url, &event(2)).await), blocked);
     assert_eq!(detail(&attempt(&deliverer, &url, &event(3)).await), blocked);
     assert_eq!(attempt(&deliverer, &url, &event(4)).await, DeliveryOutcome::Delivered);
