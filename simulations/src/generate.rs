@@ -6,8 +6,10 @@
 
 pub mod arrivals;
 pub mod jobs;
+pub mod market;
 pub mod params;
 pub mod spread;
 
 pub use jobs::{Generated, Limit};
-pub use params::{Params, Workload};
+pub use market::Place;
+pub use params::{Market, Params, Workload};

@@ -96,14 +96,14 @@ impl Iterator for Generated {
 
 /// One of several, each as often as its weight says.
 #[derive(Clone, Debug)]
-struct Choice<T> {
+pub(super) struct Choice<T> {
     /// Sums of weights up to and with each entry.
     upto: Vec<f64>,
     values: Vec<T>,
 }
 
 impl<T> Choice<T> {
-    fn new(weighted: impl Iterator<Item = (f64, T)>) -> Self {
+    pub fn new(weighted: impl Iterator<Item = (f64, T)>) -> Self {
         let mut choice = Self { upto: Vec::new(), values: Vec::new() };
         let mut sum = 0.0;
         for (weight, value) in weighted {
@@ -114,7 +114,11 @@ impl<T> Choice<T> {
         choice
     }
 
-    fn draw(&self, stream: &mut Stream) -> Option<&T> {
+    pub const fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub fn draw(&self, stream: &mut Stream) -> Option<&T> {
         let at = unit(stream) * self.upto.last()?;
         let index = self.upto.partition_point(|upto| *upto <= at);
         self.values.get(index).or(self.values.last())
