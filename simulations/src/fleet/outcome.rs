@@ -39,6 +39,34 @@ pub struct Ended {
     pub egress: Micros,
     /// Kilograms of CO2, as far as they are known.
     pub carbon: f64,
+    /// Where it was, in the order of time.
+    pub stretches: Box<[Stretch]>,
+}
+
+/// Machines of a job in one place, from when they are paid for until they are given back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stretch {
+    pub cluster: Name,
+    pub is_spot: bool,
+    pub from: Timestamp,
+    /// When its program began, if it did.
+    pub started: Option<Timestamp>,
+    pub to: Timestamp,
+    pub end: Option<EndReason>,
+}
+
+impl Stretch {
+    fn of(run: &Run) -> Option<Self> {
+        let (from, to) = run.launched.zip(run.released)?;
+        Some(Self {
+            cluster: run.offer.cluster.clone(),
+            is_spot: run.offer.capacity == CapacityType::Spot,
+            from,
+            started: run.started,
+            to,
+            end: run.end.clone(),
+        })
+    }
 }
 
 impl Ended {
@@ -64,17 +92,22 @@ impl Ended {
                 .into_iter()
                 .fold(Micros::ZERO, |sum, term| sum.saturating_add(job.posted.get(term))),
             carbon: 0.0,
+            stretches: Box::default(),
         };
+        let mut stretches = Vec::new();
         for run in runs {
-            let Some(length) = run.launched.zip(run.released).map(|(from, to)| to.since(from)) else { continue };
-            let machines = length.saturating_mul(u64::from(run.nodes));
-            let time = if run.offer.capacity == CapacityType::Spot { &mut ended.spot } else { &mut ended.other };
+            let Some(stretch) = Stretch::of(run) else { continue };
+            let machines = stretch.to.since(stretch.from).saturating_mul(u64::from(run.nodes));
+            let time = if stretch.is_spot { &mut ended.spot } else { &mut ended.other };
             *time = time.saturating_add(machines);
             ended.runs += 1;
             ended.interruptions += u32::from(matches!(run.end, Some(EndReason::Interrupted | EndReason::Lost)));
             let carbon = places.iter().find(|place| place.name == run.offer.cluster).and_then(|place| place.carbon);
             ended.carbon += carbon.unwrap_or(0.0) * machines.as_hours_f64();
+            stretches.push(stretch);
         }
+        stretches.sort_by_key(|stretch| stretch.from);
+        ended.stretches = stretches.into();
         ended
     }
 
@@ -200,6 +233,12 @@ impl Spread {
             }
         }
         Millis::ZERO
+    }
+
+    /// Lengths to within a twentieth, shortest first, each with how many there are.
+    pub fn parts(&self) -> impl Iterator<Item = (Millis, u64)> + '_ {
+        let length = |bucket: &i32| Millis::new((Self::GROWTH.powi(*bucket) - 1.0).round() as u64);
+        self.buckets.iter().map(move |(bucket, count)| (length(bucket), *count))
     }
 }
 
