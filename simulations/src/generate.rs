@@ -5,6 +5,7 @@
 //! parameters that a recording shows.
 
 pub mod arrivals;
+pub mod fit;
 pub mod jobs;
 pub mod market;
 pub mod params;

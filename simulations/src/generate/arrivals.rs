@@ -66,6 +66,18 @@ impl Arrivals {
         Times { arrivals: self.clone(), stream, at_ms: if is_good { 0.0 } else { f64::INFINITY } }
     }
 
+    /// How many arrivals are expected from time zero to this moment.
+    pub fn expected(&self, at: Millis) -> f64 {
+        let at = at.as_millis() as f64 / HOUR_MS;
+        if self.weekly.is_empty() {
+            return self.per_hour * at;
+        }
+        let (whole, part) = (at as u64, at.fract());
+        let weeks = (whole / WEEK as u64) as f64 * self.weekly.iter().sum::<f64>();
+        let hour = (whole % WEEK as u64) as usize;
+        self.per_hour * (weeks + self.weekly[..hour].iter().sum::<f64>() + part * self.weekly[hour])
+    }
+
     /// Arrivals a millisecond in the hour with this number.
     fn rate(&self, hour: u64) -> f64 {
         let factor = if self.weekly.is_empty() { 1.0 } else { self.weekly[(hour % WEEK as u64) as usize] };

@@ -186,13 +186,17 @@ impl Price {
 
     /// Prices, one for each step, without end.
     fn steps(self, step_h: f64, on_demand: f64, mut stream: Stream) -> impl Iterator<Item = Rate> {
-        let keeps = (-self.reversion_per_h * step_h).exp();
+        let keeps = (-self.reversion_per_h * step_h / self.moves).exp();
         let shock = self.deviation * (1.0 - keeps * keeps).sqrt();
         let mut away = self.deviation * normal(&mut stream);
         let high = self.cap_of_on_demand * on_demand;
         std::iter::from_fn(move || {
             let price = (self.mean_usd_per_h * away.exp()).clamp(self.floor_usd_per_h, high.max(self.floor_usd_per_h));
-            away = keeps * away + shock * normal(&mut stream);
+            // The same draws whether it moves or not, so that streams stay in step.
+            let (moves, drawn) = (unit(&mut stream) < self.moves, normal(&mut stream));
+            if moves {
+                away = keeps * away + shock * drawn;
+            }
             Some(rate(price))
         })
     }
@@ -222,6 +226,7 @@ mod tests {
                 mean_usd_per_h: 0.95,
                 deviation: 0.3,
                 reversion_per_h: 0.05,
+                moves: 1.0,
                 step_s: 3_600,
                 floor_usd_per_h: 0.6,
                 cap_of_on_demand: 0.5,

@@ -77,6 +77,9 @@ pub struct Price {
     /// The share of the distance to the mean that is made up in an hour, as a rate.
     #[serde(default = "daily")]
     pub reversion_per_h: f64,
+    /// The share of steps in which the price moves at all.
+    #[serde(default = "always")]
+    pub moves: f64,
     /// Length of a step in seconds, in whole ticks: at least one.
     #[serde(default = "hour")]
     pub step_s: u32,
@@ -149,6 +152,10 @@ const fn one() -> u32 {
 
 const fn hour() -> u32 {
     3_600
+}
+
+const fn always() -> f64 {
+    1.0
 }
 
 const fn daily() -> f64 {
@@ -256,6 +263,9 @@ impl Market {
             );
             return wrong("price", problem);
         }
+        if !(self.price.moves > 0.0 && self.price.moves <= 1.0) {
+            return wrong("price.moves", format!("is {}; it must be above 0 and at most 1", self.price.moves));
+        }
         for (field, spread) in [("up", self.up), ("down", self.down)] {
             if let Some(problem) = spread.and_then(|spread| spread.fault()) {
                 return wrong(field, problem);
@@ -275,7 +285,8 @@ impl Market {
             let problem = format!("needs nodes from 1 to {} and a weight above 0", self.nodes);
             return wrong(&format!("levels[{index}]"), problem);
         }
-        if !self.levels.is_empty() && !(self.level_s > 0.0 && self.level_s.is_finite()) {
+        let lasts = self.level_s > 0.0 && self.level_s.is_finite();
+        if !self.levels.is_empty() && !lasts {
             return wrong("level_s", format!("is {}; with levels it must be above 0", self.level_s));
         }
         Ok(())

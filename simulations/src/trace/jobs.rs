@@ -11,6 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 use leeway_model::{Millis, name};
@@ -29,7 +30,7 @@ pub const QUOTED_MAX: usize = 5;
 const HEAD: usize = 64 << 10;
 
 /// A file as it comes.
-type Bytes = Box<dyn Read + Send>;
+pub type Bytes = Box<dyn Read + Send>;
 
 /// How a trace is read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +75,8 @@ pub struct Jobs {
     zero: Millis,
     counts: Counts,
     format: Format,
+    /// Bytes read from the files, as they come.
+    bytes: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Jobs {
@@ -89,8 +92,9 @@ impl Jobs {
     /// As [`open`]; also when files have different formats.
     pub fn open(paths: &[impl AsRef<Path>], options: Options) -> Result<Self, Error> {
         let mut sources: Vec<Source> = Vec::new();
+        let bytes = Arc::new(AtomicU64::new(0));
         for path in paths {
-            let source = Source::open(path.as_ref(), options.format)?;
+            let source = Source::open(path.as_ref(), options.format, &bytes)?;
             if let Some(first) = sources.first().filter(|first| first.format != source.format) {
                 let problem = format!(
                     "it has the format {}, but '{}' has {}; read them one after the other",
@@ -105,7 +109,7 @@ impl Jobs {
         let Some(format) = sources.first().map(|source| source.format) else {
             return Err(Error::Unusable { file: Arc::from(""), problem: "no file was named".to_owned() });
         };
-        Ok(Self::new(sources, format, options.lenient))
+        Ok(Self { bytes, ..Self::new(sources, format, options.lenient) })
     }
 
     /// The jobs of something that is not a file. `file` is only for messages.
@@ -129,7 +133,13 @@ impl Jobs {
             zero: Millis::ZERO,
             counts: Counts::default(),
             format,
+            bytes: Arc::new(AtomicU64::new(0)),
         }
+    }
+
+    /// Bytes of the files that were read so far, packed where they are packed.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     pub const fn format(&self) -> Format {
@@ -252,10 +262,10 @@ struct Source {
 }
 
 impl Source {
-    fn open(path: &Path, format: Option<Format>) -> Result<Self, Error> {
+    fn open(path: &Path, format: Option<Format>, bytes: &Arc<AtomicU64>) -> Result<Self, Error> {
         let file: Arc<str> = Arc::from(path.display().to_string());
         let opened = File::open(path).map_err(|error| Error::Io { file: file.clone(), error })?;
-        Self::read(Box::new(opened), file, format)
+        Self::read(Box::new(Counted { input: opened, bytes: bytes.clone() }), file, format)
     }
 
     fn read(input: Bytes, file: Arc<str>, format: Option<Format>) -> Result<Self, Error> {
@@ -308,8 +318,25 @@ impl Source {
     }
 }
 
+/// Counts what is read from a file.
+struct Counted {
+    input: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 /// The beginning of the file and what follows it, both unpacked if they were packed.
-pub(super) fn unpack(input: Bytes) -> std::io::Result<(Vec<u8>, BufReader<Bytes>)> {
+///
+/// # Errors
+/// What the file system says, or the decoder.
+pub fn unpack(input: Bytes) -> std::io::Result<(Vec<u8>, BufReader<Bytes>)> {
     let mut packed = BufReader::with_capacity(HEAD, input);
     let mut magic = Vec::new();
     packed.by_ref().take(2).read_to_end(&mut magic)?;

@@ -41,7 +41,7 @@ fn t_09_wrong_values_are_named_in_every_format() {
             LEEWAY,
             &format!("a,0,{},1,1,,0,0,,,done", wrong.replace("3155760001", "3155760000001")),
             "runtime_ms",
-            "'",
+            "century",
         );
     }
     bad(PHILLY, "a,1,0,-4,60", "gpus", "-4");

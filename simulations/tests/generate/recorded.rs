@@ -1,0 +1,68 @@
+//! Fits of the recordings of a folder that is not part of the repository: `$LEEWAY_SHARED_DATA`, or `shared/data` beside
+//! the repository. Where it is absent these tests say so and pass.
+
+use std::path::{Path, PathBuf};
+
+use leeway_simulations::generate::fit::{Fitted, fit};
+
+fn folder(part: &str) -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    let root = std::env::var_os("LEEWAY_SHARED_DATA").map_or_else(beside, PathBuf::from);
+    let folder = root.join(part);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: {} is absent; set LEEWAY_SHARED_DATA to a folder that has {part}", folder.display());
+    None
+}
+
+fn show(name: &str, fitted: &Fitted) {
+    for row in &fitted.rows {
+        let distance = row.distance.map_or("-".to_owned(), |distance| format!("{distance:.3}"));
+        println!(
+            "{name}: {}: {} ({} seen, {} censored, distance {distance})",
+            row.what, row.found, row.seen, row.censored
+        );
+    }
+}
+
+#[test]
+fn every_recorded_market_that_has_capacity_is_fitted() {
+    let Some(folder) = folder("spot-traces/public") else { return };
+    let mut fitted = 0;
+    for family in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let files = std::fs::read_dir(&family).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|is| is == "json")).collect();
+        files.sort();
+        for path in files {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            match fit(&[&path], false, &|_| {}) {
+                Ok(found) => {
+                    show(&name, &found);
+                    fitted += 1;
+                }
+                Err(error) => assert!(error.to_string().contains("never has capacity"), "{name}: {error}"),
+            }
+        }
+    }
+    assert!(fitted > 40, "{fitted}");
+}
+
+#[test]
+fn every_recorded_workload_with_arrivals_is_fitted() {
+    let Some(folder) = folder("job-traces") else { return };
+    for names in [
+        &["philly-vc-jobs"][..],
+        &["openb-pods"],
+        &["alibaba2025-dlrm-instances"],
+        &["sia-saturn"],
+        &["swf-lcg"],
+        &["swf-nasa-ipsc"],
+        &["philly-duration-gpus", "helios-venus-10min"],
+    ] {
+        let paths: Vec<PathBuf> = names.iter().map(|name| folder.join(format!("{name}.csv.gz"))).collect();
+        let fitted = fit(&paths, false, &|_| {}).unwrap();
+        show(names[0], &fitted);
+        assert!(fitted.params.workload.is_some());
+    }
+}
