@@ -194,6 +194,10 @@ fn kernels(pending: usize) {
 }
 
 fn main() {
+    if std::env::var("FLEET_ONE").is_ok() {
+        loop_of("loop", Fleeting::default(), 50_000, 10_000, 20, 25);
+        return;
+    }
     let quick = std::env::args().any(|arg| arg == "--test");
     if quick {
         loop_of("loop", Fleeting::default(), 200, 20, 2, 2);

@@ -1,12 +1,16 @@
 //! Many jobs on many clusters: the production scheduler in a world of recorded or generated markets.
 //!
-//! `setup` is what a run is made of, `run` drives it, `world` answers, `outcome` is what came of it, `store` forgets what
+//! `scenario` reads worlds from TOML, `setup` is what a run is made of, `run` drives it, `world` answers, `outcome` is what came of it, `store` forgets what
 //! nobody will read again. README.md says what the model leaves out.
 
+pub mod export;
 pub mod outcome;
+pub mod report;
 pub mod run;
+pub mod scenario;
 pub mod setup;
 pub mod store;
+pub mod study;
 pub mod world;
 
 pub use outcome::{Ended, Outcome};

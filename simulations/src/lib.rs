@@ -10,11 +10,13 @@ pub mod faults;
 pub mod fleet;
 pub mod generate;
 pub mod kernel;
+pub mod parallel;
 pub mod random;
 pub mod run;
 pub mod scenario;
 pub mod shell;
 pub mod spot;
+pub mod stats;
 pub mod trace;
 pub mod world;
 

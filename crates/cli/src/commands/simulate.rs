@@ -1,4 +1,4 @@
-//! `leeway simulate`: what rules would have cost in recorded markets. Needs no server.
+//! `leeway simulate`: what policies and rules would have cost. Needs no server.
 
 use clap::Subcommand;
 
@@ -6,18 +6,33 @@ use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
 mod bench_spot;
+mod compare;
 mod optimum;
+mod run;
+mod scenarios;
+mod sweep;
+mod world;
 
 const SIMULATE: &str = "Traces are read as they are; README.md of 'simulations' defines the model.
 
 Examples:
+  leeway simulate scenarios
+  leeway simulate compare price-storm
   leeway simulate optimum traces/gcp-2025-h100/us-east4-a_h100_16.json --gang 16
   leeway simulate bench-spot --set traces --grid small";
 
-/// What rules would have cost in recorded markets
+/// What policies and rules would have cost in recorded or made-up markets
 #[derive(Debug, Subcommand)]
 #[command(after_help = SIMULATE)]
 pub enum Command {
+    /// List the ready scenarios, or print one as a beginning of your own
+    Scenarios(scenarios::Args),
+    /// Run one policy on a scenario
+    Run(run::Args),
+    /// Measure policies on a scenario, each with the same seeds
+    Compare(compare::Args),
+    /// Run a scenario under every combination of some settings
+    Sweep(sweep::Args),
     /// The least that a job with a deadline could have cost, and what each rule would have paid
     Optimum(optimum::Args),
     /// Measure rules for deadlines against the optimum over many windows of recorded spot markets
@@ -26,6 +41,10 @@ pub enum Command {
 
 pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
+        Command::Scenarios(args) => scenarios::run(args, terminal),
+        Command::Run(args) => run::run(args, terminal),
+        Command::Compare(args) => compare::run(args, terminal),
+        Command::Sweep(args) => sweep::run(args, terminal),
         Command::Optimum(args) => optimum::run(args, terminal),
         Command::BenchSpot(args) => bench_spot::run(args, terminal),
     }

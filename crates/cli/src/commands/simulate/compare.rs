@@ -1,0 +1,142 @@
+//! `leeway simulate compare`: policies on one scenario, seed by seed.
+
+use leeway_simulations::fleet::export;
+use leeway_simulations::fleet::study::{self, Row, Summary};
+use serde_json::json;
+
+use super::world::{self, Files, World};
+use crate::failure::{Exit, Failure};
+use crate::render::listing::{Column, Keep, Listing};
+use crate::render::{Align, Field, Tone};
+use crate::terminal::{Terminal, View};
+
+const AFTER: &str = "Every policy meets the same jobs, markets and luck under one seed, so that differences are those of \
+the policies. AGAINST is the cost of an hour of work against the first policy, seed by seed, with the 95 % interval of a \
+bootstrap. Exits with 1 when jobs were left over.
+
+Examples:
+  leeway simulate compare price-storm
+  leeway simulate compare cluster-month --policy whole-bill --policy cheapest --repetitions 20
+  leeway simulate compare mine.toml --runs runs.csv";
+
+/// Measure policies on a scenario, each with the same seeds
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(flatten)]
+    pub world: World,
+    /// A policy; give it once for each. Otherwise those of the scenario.
+    #[arg(long = "policy", value_name = "NAME")]
+    pub policies: Vec<String>,
+    /// Runs of each policy, instead of the scenario's.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repetitions: Option<u32>,
+    /// Threads; as many as there are cores when not given.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub threads: Option<u32>,
+    #[command(flatten)]
+    pub files: Files,
+}
+
+pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    let scenario = args.world.read()?;
+    let plan = args.world.plan(scenario, &args.policies, args.repetitions, args.threads)?;
+    let bar = world::bar(terminal, plan.policies.len() * plan.seeds.len());
+    let told = study::study(&plan, false, &|_| bar.inc(1));
+    bar.finish_and_clear();
+    let ran = told.map_err(world::failed)?;
+    let rows: Vec<Row> = ran.iter().map(|ran| ran.row.clone()).collect();
+    let summaries = study::summaries(&rows);
+    let warnings = study::warnings(&rows);
+    if let Some(path) = &args.files.runs {
+        world::write(path, &export::runs(path, &rows).map_err(|error| Failure::new(Exit::Error, "EXPORT", error))?)?;
+    }
+    terminal.show(
+        |view| table(&summaries, view),
+        || {
+            json!({
+                "scenario": plan.scenario.name,
+                "about": plan.scenario.scenario.about,
+                "seeds": plan.seeds,
+                "policies": summaries,
+                "runs": rows,
+                "warnings": warnings,
+            })
+        },
+    )?;
+    for warning in &warnings {
+        terminal.remark(&format!("note: {warning}"));
+    }
+    Ok(if rows.iter().any(|row| row.open > 0) { Exit::Error } else { Exit::Success })
+}
+
+const COLUMNS: [Column; 12] = [
+    ("POLICY", Align::Left, Keep::Always),
+    ("COST", Align::Right, Keep::Always),
+    ("AN HOUR OF WORK", Align::Right, Keep::Always),
+    ("AGAINST", Align::Right, Keep::Always),
+    ("95 %", Align::Right, Keep::Roomy(1)),
+    ("DONE", Align::Right, Keep::Roomy(3)),
+    ("MISSED", Align::Right, Keep::Filled),
+    ("SPOT", Align::Right, Keep::Roomy(4)),
+    ("LOST", Align::Right, Keep::Roomy(5)),
+    ("EGRESS", Align::Right, Keep::Roomy(6)),
+    ("WAIT P90", Align::Right, Keep::Roomy(2)),
+    ("WORST", Align::Right, Keep::Roomy(7)),
+];
+
+pub fn table(summaries: &[Summary], view: &View) -> String {
+    let mut listing = Listing::new(COLUMNS);
+    for (number, of) in summaries.iter().enumerate() {
+        let is_first = number == 0;
+        let change = |share: f64| format!("{:+.1} %", share * 100.0);
+        listing.row([
+            of.policy.as_str().into(),
+            dollars(of.cost).into(),
+            format!("${:.4}", of.cost_per_work_hour).into(),
+            if is_first { "".into() } else { change(of.cost_against_first).into() },
+            if is_first {
+                "".into()
+            } else {
+                format!("{}..{}", change(of.against_low), change(of.against_high)).into()
+            },
+            format!("{:.0} of {:.0}", of.succeeded, of.jobs + of.open).into(),
+            match of.missed {
+                _ if of.with_deadline == 0.0 => Field::idle(""),
+                0.0 => Field::idle("0"),
+                missed => Field::new(format!("{missed:.1} of {:.0}", of.with_deadline), Tone::Bad),
+            },
+            format!("{:.0} %", of.spot_share * 100.0).into(),
+            format!("{:.1} h", of.lost_hours).into(),
+            Field::from(dollars(of.egress)).idle_if(of.egress == 0.0),
+            format!("{:.2} h", of.wait_p90_hours).into(),
+            format!("{:.1} h", of.wait_max_hours).into(),
+        ]);
+    }
+    listing.finish(view)
+}
+
+/// To the cent, with thousands set apart.
+pub fn dollars(amount: f64) -> String {
+    let text = format!("{:.2}", amount.abs());
+    let (whole, cents) = text.split_once('.').unwrap_or((&text, "00"));
+    let mut grouped = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{}${grouped}.{cents}", if amount < 0.0 { "-" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_grouped_by_thousands() {
+        assert_eq!(dollars(1_234_567.891), "$1,234,567.89");
+        assert_eq!([dollars(0.0), dollars(999.999), dollars(-12.5)], ["$0.00", "$1,000.00", "-$12.50"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! What `run`, `compare` and `sweep` share: which scenario, which policies, which seeds.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use leeway_model::Name;
+use leeway_simulations::fleet::scenario::{self, Named};
+use leeway_simulations::fleet::study::{self, Plan};
+use leeway_simulations::parallel;
+
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// A scenario and what of it is run.
+#[derive(Debug, clap::Args)]
+pub struct World {
+    /// A ready scenario by name ('leeway simulate scenarios' lists them), or a TOML file.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: String,
+    /// Lay a value over the scenario; give it once for each.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub settings: Vec<(String, String)>,
+    /// Seed of the first run, instead of the scenario's.
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// Check the scheduler's invariants after every step; several times slower.
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Reads `KEY=VALUE`.
+pub fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err(format!("'{}' is not KEY=VALUE; write for example world.notice=30s", text.escape_debug())),
+    }
+}
+
+impl World {
+    /// The scenario with its settings.
+    pub fn read(&self) -> Result<Named, Failure> {
+        Named::read_with(&self.scenario, &self.settings).map_err(|error| refused(&error))
+    }
+
+    /// A plan for these policies, or the scenario's; at most so many of each.
+    pub fn plan(
+        &self,
+        scenario: Named,
+        policies: &[String],
+        repetitions: Option<u32>,
+        threads: Option<u32>,
+    ) -> Result<Plan, Failure> {
+        let of = &scenario.scenario;
+        let names = if policies.is_empty() { &of.policies } else { policies };
+        let known = leeway_policies::all();
+        let mut chosen: Vec<Name> = Vec::new();
+        for name in names {
+            let found = name.parse::<Name>().ok().filter(|name| known.get(name).is_some());
+            let Some(found) = found else {
+                let known = known.names().map(Name::as_str).collect::<Vec<_>>().join(", ");
+                let message = format!("there is no policy '{}'; there are {known}", name.escape_debug());
+                return Err(Failure::new(Exit::Usage, "NO_POLICY", message));
+            };
+            if !chosen.contains(&found) {
+                chosen.push(found);
+            }
+        }
+        let first = self.seed.unwrap_or(of.seed);
+        let count = repetitions.unwrap_or(of.repetitions).max(1);
+        Ok(Plan {
+            policies: chosen,
+            seeds: (0..u64::from(count)).map(|number| first.wrapping_add(number)).collect(),
+            threads: threads.map_or_else(parallel::cores, |threads| threads as usize),
+            checked: self.check,
+            scenario,
+        })
+    }
+}
+
+/// A scenario that cannot be read.
+pub fn refused(error: &scenario::Error) -> Failure {
+    let code = match error {
+        scenario::Error::Unknown { .. } => "NO_SCENARIO",
+        scenario::Error::Io { .. } => "FILE",
+        scenario::Error::Toml { .. } | scenario::Error::Field { .. } => "INVALID_SCENARIO",
+        scenario::Error::Market(_) => "INVALID_TRACE",
+    };
+    Failure::new(Exit::Usage, code, error.to_string())
+}
+
+/// A study that came to no result.
+pub fn failed(error: study::Error) -> Failure {
+    match error {
+        study::Error::Scenario(error) => refused(&error),
+        study::Error::Policy { .. } => Failure::new(Exit::Usage, "NO_POLICY", error.to_string()),
+        study::Error::Run(error) => Failure::new(Exit::Usage, "RUN", error.to_string()),
+    }
+}
+
+/// A bar over so many runs, where a person sees it.
+pub fn bar(terminal: &Terminal, runs: usize) -> ProgressBar {
+    if !terminal.lively {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} gone, {eta} to go");
+    let bar = ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Writes a file of results.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| Failure::file(path, &error))
+}
+
+/// Where results go beside the terminal.
+#[derive(Debug, clap::Args)]
+pub struct Files {
+    /// Also write the figures of each run to this file, as CSV, or as Parquet where its name ends with .parquet.
+    #[arg(long, value_name = "FILE")]
+    pub runs: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_has_a_key_and_a_value() {
+        assert_eq!(setting("world.notice = 30s"), Ok(("world.notice".into(), "30s".into())));
+        assert!(setting("notice").is_err() && setting("=3").is_err());
+    }
+}

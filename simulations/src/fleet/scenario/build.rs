@@ -1,0 +1,320 @@
+//! From the text of a scenario to a run of it, for one policy and one seed.
+
+use std::path::Path;
+
+use leeway_core::Config;
+use leeway_market::trace::{self, SpotTrace};
+use leeway_model::budget::{BudgetSpec, Period};
+use leeway_model::cluster::{ClusterSpec, Machines};
+use leeway_model::resources::{Accelerators, MachineShape, MilliCpus};
+use leeway_model::{Bytes, InstallationId, Micros, Millis, Name, Rate};
+
+use super::super::setup::{self, ClusterPlan, Setup, Shock, ShockKind, Terms, Workload};
+use super::cluster::{Cluster, Market};
+use super::{Error, Named, Sight, World, jobs};
+use crate::generate::market::Place;
+use crate::generate::params::{self, Params};
+
+/// A budget for scenarios that have none: nobody reaches it.
+const PLENTY: Micros = Micros::from_units(1_000_000_000);
+/// Most machines, nodes of a gang and the like.
+const MANY: u32 = 1_000_000;
+
+/// Which run of a scenario.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub policy: Name,
+    pub seed: u64,
+    /// Whether the core's invariants are checked after every step.
+    pub checked: bool,
+}
+
+impl Named {
+    /// Makes a run. Everything that the text refers to is read here, so that nothing is missing once it goes on.
+    ///
+    /// # Errors
+    /// A value that means nothing here, a file that cannot be read, or a job that no machine could ever run.
+    pub fn setup(&self, choice: &Choice) -> Result<Setup, Error> {
+        let scenario = &self.scenario;
+        let mut config = Config::new(InstallationId(name("simulated")), choice.policy.clone());
+        setup::quiet(&mut config);
+        config.egress = leeway_market::egress::defaults();
+        config.open_jobs_per_owner = u64::MAX;
+        for (model, speed) in &scenario.speeds {
+            if !(0.01..=1_000.0).contains(speed) {
+                return Err(self.wrong(format!("speeds.{model}"), format!("{speed} is not from 0.01 to 1000")));
+            }
+            config.estimates.speeds.insert(model.as_str().into(), *speed);
+        }
+        let budgets = self.budgets()?;
+        config.default_budget = budgets.iter().find(|budget| budget.parent.is_none()).map(|b| b.name.clone());
+        let clusters = self.clusters(choice.seed)?;
+        jobs::check(self, &clusters, &config)?;
+        let limit = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(4));
+        if scenario.length.is_zero() || limit < scenario.length {
+            return Err(
+                self.wrong("limit", format!("{limit} must not be shorter than the length, {}", scenario.length))
+            );
+        }
+        Ok(Setup {
+            start: scenario.start,
+            limit,
+            seed: choice.seed,
+            shocks: self.shocks(&clusters)?,
+            terms: self.terms(&scenario.world)?,
+            workload: Workload(jobs::stream(self, &budgets, choice.seed)?),
+            config,
+            clusters,
+            budgets,
+            samples: 400,
+            checked: choice.checked,
+        })
+    }
+
+    pub(super) fn wrong(&self, field: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::Field { name: self.name.clone(), field: field.into(), problem: problem.into() }
+    }
+
+    fn named(&self, field: impl Into<String>, text: &str) -> Result<Name, Error> {
+        text.parse().map_err(|error: leeway_model::name::NameError| self.wrong(field, error.to_string()))
+    }
+
+    fn terms(&self, world: &World) -> Result<Terms, Error> {
+        let known = Terms::default();
+        let percent = |field: &str, value: Option<u32>, known: u32| match value {
+            Some(value) if value > 100 => Err(self.wrong(format!("world.{field}"), format!("{value} is above 100"))),
+            value => Ok(value.unwrap_or(known)),
+        };
+        Ok(Terms {
+            sight: match world.sight {
+                Some(Sight::Free) => setup::Sight::Free,
+                Some(Sight::Tried) => setup::Sight::Tried,
+                None => known.sight,
+            },
+            provision: world.provision.map_or(known.provision, |range| range.0),
+            boot: world.boot.map_or(known.boot, |range| range.0),
+            release: world.release.unwrap_or(known.release),
+            notice: world.notice.unwrap_or(known.notice),
+            unwarned_percent: percent("unwarned_percent", world.unwarned_percent, known.unwarned_percent)?,
+            short_percent: percent("short_percent", world.short_percent, known.short_percent)?,
+            between_regions: world.between_regions.unwrap_or(known.between_regions),
+            within_region: world.within_region.unwrap_or(known.within_region),
+        })
+    }
+
+    fn budgets(&self) -> Result<Vec<BudgetSpec>, Error> {
+        let mut budgets = Vec::new();
+        for (number, budget) in self.scenario.budgets.iter().enumerate() {
+            let field = |key: &str| format!("budgets[{number}].{key}");
+            let parent = budget.parent.as_ref().map(|parent| self.named(field("parent"), parent)).transpose()?;
+            budgets.push(BudgetSpec {
+                name: self.named(field("name"), &budget.name)?,
+                parent,
+                cap: budget.cap.0,
+                period: Period::Total,
+                soft_limit: None,
+            });
+        }
+        if budgets.iter().all(|budget| budget.parent.is_some()) {
+            budgets.insert(
+                0,
+                BudgetSpec { name: name("all"), parent: None, cap: PLENTY, period: Period::Total, soft_limit: None },
+            );
+        }
+        Ok(budgets)
+    }
+
+    fn shocks(&self, clusters: &[ClusterPlan]) -> Result<Vec<Shock>, Error> {
+        let mut shocks = Vec::new();
+        for (number, shock) in self.scenario.shocks.iter().enumerate() {
+            let field = |key: &str| format!("shocks[{number}].{key}");
+            let kind = match (shock.price, shock.capacity) {
+                (Some(factor), None) if (0.01..=100.0).contains(&factor) => ShockKind::Price(factor),
+                (Some(factor), None) => {
+                    return Err(self.wrong(field("price"), format!("{factor} is not from 0.01 to 100")));
+                }
+                (None, Some(share)) if (0.0..=1.0).contains(&share) => ShockKind::Capacity(share),
+                (None, Some(share)) => return Err(self.wrong(field("capacity"), format!("{share} is not from 0 to 1"))),
+                _ => return Err(self.wrong(field("price"), "give either price or capacity")),
+            };
+            let mut hit = Vec::new();
+            for cluster in &shock.clusters {
+                let found = clusters.iter().position(|plan| plan.spec.name.as_str() == cluster);
+                let known = || clusters.iter().map(|plan| plan.spec.name.as_str()).collect::<Vec<_>>().join(", ");
+                let unknown =
+                    || self.wrong(field("clusters"), format!("there is no cluster '{cluster}', only {}", known()));
+                hit.push(found.ok_or_else(unknown)?);
+            }
+            if hit.is_empty() {
+                hit = (0..clusters.len()).collect();
+            }
+            shocks.push(Shock { at: shock.at, length: shock.length, clusters: hit, kind });
+        }
+        Ok(shocks)
+    }
+
+    fn clusters(&self, seed: u64) -> Result<Vec<ClusterPlan>, Error> {
+        if self.scenario.clusters.is_empty() {
+            return Err(self.wrong("clusters", "there is none; write at least one [[clusters]]"));
+        }
+        let clusters = self.scenario.clusters.iter().enumerate();
+        clusters.map(|(number, cluster)| self.cluster(number, cluster, seed)).collect()
+    }
+
+    fn cluster(&self, number: usize, cluster: &Cluster, seed: u64) -> Result<ClusterPlan, Error> {
+        let field = |key: &str| format!("clusters[{number}].{key}");
+        let title = self.named(field("name"), &cluster.name)?;
+        let market = match &cluster.market {
+            Some(market) => Some(self.market(number, cluster, market, seed)?),
+            None => None,
+        };
+        let accelerators = match (&cluster.accelerators, &market) {
+            (Some(text), _) => Some(self.accelerators(&field("accelerators"), text)?),
+            (None, Some(trace)) => trace.accelerators.clone(),
+            (None, None) => None,
+        };
+        let on_demand = cluster.on_demand.map(|price| price.0).or(market.as_ref().map(|trace| trace.on_demand));
+        let spot = cluster.spot.map(|price| price.0).or(market.as_ref().map(|trace| trace.spot));
+        if on_demand.is_none() && spot.is_none() && cluster.reserved.is_none() {
+            return Err(
+                self.wrong(field("on_demand"), "no price is given; write on_demand, spot, reserved or a market")
+            );
+        }
+        if cluster.count.is_some_and(|count| count == 0 || count > MANY) {
+            return Err(self.wrong(field("count"), format!("must be from 1 to {MANY}")));
+        }
+        for (key, value) in [("carbon", cluster.carbon), ("watts", cluster.watts)] {
+            if let Some(value) = value.filter(|value| !(0.0..=1e6).contains(value)) {
+                return Err(self.wrong(field(key), format!("{value} is not from 0 to 1000000")));
+            }
+        }
+        let shape = MachineShape {
+            name: name("machine"),
+            instance_type: cluster.instance_type.as_str().into(),
+            cpus: MilliCpus(cluster.cpus.saturating_mul(1_000)),
+            memory: cluster.memory,
+            accelerators,
+            disk: Bytes::from_gb(1_000),
+        };
+        let machines =
+            Machines { shape, count: cluster.count, on_demand, spot, reserved: cluster.reserved.map(|price| price.0) };
+        let spec = ClusterSpec {
+            checkpoints: format!("memory://{title}/checkpoints").into(),
+            name: title,
+            driver: name("simulated"),
+            region: cluster.region.clone(),
+            zone: cluster.zone.as_deref().map(Into::into),
+            machines: vec![machines],
+            labels: Default::default(),
+        };
+        Ok(ClusterPlan { spec, market, carbon: cluster.carbon, watts: cluster.watts })
+    }
+
+    pub(super) fn accelerators(&self, field: &str, text: &str) -> Result<Accelerators, Error> {
+        let (model, count) = text.rsplit_once(':').unwrap_or((text, "1"));
+        match count.parse() {
+            Ok(count) if (1..=1_024).contains(&count) && !model.is_empty() => {
+                Ok(Accelerators { model: leeway_market::accelerator::canonical(model).into(), count })
+            }
+            _ => Err(self.wrong(field, format!("'{text}' is not MODEL:COUNT; write for example V100:8"))),
+        }
+    }
+
+    fn market(&self, number: usize, cluster: &Cluster, market: &Market, seed: u64) -> Result<SpotTrace, Error> {
+        let field = format!("clusters[{number}].market");
+        let mut trace = match (&market.trace, &market.generate, &market.fitted) {
+            (Some(path), None, None) => trace::read(&self.folder.join(path))?,
+            (None, Some(params), None) => self.generated(&format!("{field}.generate"), cluster, params, seed)?,
+            (None, None, Some(path)) => {
+                let path = self.folder.join(path);
+                let field = format!("{field}.fitted");
+                let params = self.params(&field, &path)?.market;
+                let params =
+                    params.ok_or_else(|| self.wrong(&field, format!("'{}' has no [market]", path.display())))?;
+                self.generated(&field, cluster, &params, seed)?
+            }
+            _ => return Err(self.wrong(field, "give one of trace, generate and fitted")),
+        };
+        if market.times == 0 || market.times > MANY {
+            return Err(self.wrong(format!("{field}.times"), format!("must be from 1 to {MANY}")));
+        }
+        if market.times > 1 {
+            trace.nodes_requested = trace.nodes_requested.saturating_mul(market.times);
+            trace.data.iter_mut().for_each(|nodes| *nodes = nodes.saturating_mul(market.times));
+        }
+        if let Some(from) = market.from {
+            trace = begin_at(trace, from);
+        }
+        Ok(trace)
+    }
+
+    /// A market for the whole of the run; what is beyond its last tick begins anew.
+    fn generated(
+        &self,
+        field: &str,
+        cluster: &Cluster,
+        params: &params::Market,
+        seed: u64,
+    ) -> Result<SpotTrace, Error> {
+        let scenario = &self.scenario;
+        let place = Place {
+            family: self.name.as_str().into(),
+            region: cluster.region.clone(),
+            zone: cluster.zone.as_deref().unwrap_or(&cluster.name).into(),
+            instance_type: cluster.instance_type.as_str().into(),
+            accelerators: None,
+            start: Some(scenario.start),
+        };
+        let length = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(2)).as_millis() / 1_000;
+        let ticks = u32::try_from(length / u64::from(params.gap_s.max(1))).unwrap_or(u32::MAX);
+        params.trace(&place, ticks, seed).map_err(|(key, problem)| self.wrong(format!("{field}.{key}"), problem))
+    }
+
+    pub(super) fn params(&self, field: &str, path: &Path) -> Result<Params, Error> {
+        Params::read(path).map_err(|error| self.wrong(field, error.to_string()))
+    }
+}
+
+/// The same recording, begun so far into it; what was before follows at its end.
+fn begin_at(mut trace: SpotTrace, from: Millis) -> SpotTrace {
+    let ticks = trace.data.len().max(1) as u64;
+    let by = (from.as_millis() / trace.gap.as_millis().max(1) % ticks) as usize;
+    let mut prices: Vec<Rate> = vec![trace.spot; trace.data.len()];
+    for change in &trace.price_changes {
+        if let Some(rest) = prices.get_mut(change.tick as usize..) {
+            rest.fill(change.rate);
+        }
+    }
+    trace.data.rotate_left(by);
+    prices.rotate_left(by);
+    trace.spot = prices.first().copied().unwrap_or(trace.spot);
+    trace.price_changes = (1_u32..)
+        .zip(prices.windows(2))
+        .filter(|(_, pair)| pair[0] != pair[1])
+        .map(|(tick, pair)| trace::PriceChange { tick, rate: pair[1] })
+        .collect();
+    let moved = |tick: u32| ((u64::from(tick) + ticks - by as u64) % ticks) as u32;
+    trace.notices.iter_mut().for_each(|notice| notice.tick = moved(notice.tick));
+    trace.notices.sort_by_key(|notice| notice.tick);
+    trace.missing_ticks.iter_mut().for_each(|tick| *tick = moved(*tick));
+    trace.missing_ticks.sort_unstable();
+    trace
+}
+
+fn name(text: &str) -> Name {
+    text.parse().expect("names written in this file are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_begins_later_has_the_same_days_in_another_order() {
+        let trace = leeway_market::demo::demo_markets()[0].clone();
+        let later = begin_at(trace.clone(), Millis::from_mins(90));
+        let back = begin_at(later.clone(), trace.length().saturating_sub(Millis::from_mins(90)));
+        assert_eq!(later.data[0], trace.data[90]);
+        assert_eq!((back.data, back.price_changes.len()), (trace.data, trace.price_changes.len()));
+    }
+}
