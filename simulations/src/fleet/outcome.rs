@@ -138,7 +138,8 @@ pub struct Sums {
     pub interruptions: u64,
     pub cost: Micros,
     pub egress: Micros,
-    /// Machine-hours of useful work, of work done twice, and that were paid for as spot and otherwise.
+    /// Machine-hours of useful work, which is that of jobs that succeeded, of work done twice, and that were paid for as
+    /// spot and otherwise.
     pub work_hours: f64,
     pub lost_hours: f64,
     pub spot_hours: f64,
@@ -163,7 +164,10 @@ impl Sums {
         self.cost = self.cost.saturating_add(ended.cost);
         self.egress = self.egress.saturating_add(ended.egress);
         let nodes = f64::from(ended.nodes);
-        self.work_hours += ended.work.as_hours_f64() * nodes;
+        // Whatever a job did that came to nothing was of no use, and its cost is borne by the rest.
+        if ended.state == JobState::Succeeded {
+            self.work_hours += ended.work.as_hours_f64() * nodes;
+        }
         self.lost_hours += ended.lost.as_hours_f64() * nodes;
         self.spot_hours += ended.spot.as_hours_f64();
         self.other_hours += ended.other.as_hours_f64();
@@ -307,7 +311,7 @@ impl BudgetUse {
 }
 
 /// All that came of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Whether every job ended before the run was given up.
     pub is_complete: bool,
