@@ -323,6 +323,7 @@ impl Scheduler {
             }
         }
         for (id, delivery) in self.tables.deliveries.iter() {
+            self.volatile.outbox.added(*id, delivery);
             if !delivery.failed {
                 self.timers.set(Timer::Delivery(*id), delivery.next_attempt);
             }

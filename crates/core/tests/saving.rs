@@ -8,8 +8,9 @@ use leeway_core::action::{Action, Directive};
 use leeway_core::event::Event;
 use leeway_core::reply::Reply;
 use leeway_model::checkpoint::Interval;
-use leeway_model::job::{JobSpec, JobState, Progress};
+use leeway_model::job::{JobSpec, JobState, Progress, Sealed};
 use leeway_model::market::InterruptionBelief;
+use leeway_model::notify::Endpoint;
 use leeway_model::resources::SpotPolicy;
 use leeway_model::{JobId, Millis, RunId};
 use support::{Desk, job};
@@ -83,12 +84,26 @@ fn i_08_an_interval_of_the_job_s_own_stays_and_an_old_epoch_is_refused() {
 #[test]
 fn k_09_three_intervals_without_a_checkpoint_are_told_once_and_taken_back_by_the_next() {
     let mut desk = Desk::new();
+    desk.apply(Event::EndpointSet {
+        endpoint: Endpoint {
+            name: "ops".parse().unwrap(),
+            url: "https://ops.example/".into(),
+            secret: Sealed([].into()),
+            types: vec!["leeway.checkpoint.missed".into()],
+            disabled: None,
+            last_success: None,
+            failing_since: None,
+            failures: 0,
+        },
+    });
+    let sent = |desk: &Desk| desk.scheduler.tables().meta.notifications;
     let (id, run) = running(&mut desk, on_spot(Interval::Every(Millis::from_mins(10))));
     desk.work(run, Millis::from_mins(12), 10);
     assert!(matches!(desk.checkpoint(run, 1, 10), Reply::Committed(_)));
     // Three intervals and three pauses after the last one, and not a minute before.
     desk.work(run, Millis::from_mins(29), 20);
     assert_eq!(code(&desk, id), None);
+    assert_eq!(sent(&desk), 0);
     let version = desk.job(id).version;
     desk.work(run, Millis::from_mins(3), 30);
     assert_eq!(code(&desk, id).as_deref(), Some("CHECKPOINTS_MISSED"));
@@ -97,6 +112,8 @@ fn k_09_three_intervals_without_a_checkpoint_are_told_once_and_taken_back_by_the
     assert!(told > version, "those who watch it hear of it");
     desk.work(run, Millis::from_mins(30), 40);
     assert_eq!(desk.job(id).version, told, "once");
+    assert_eq!(sent(&desk), 1, "by webhook, too, and once");
+    assert!(desk.log.contains(&format!("tell leeway.checkpoint.missed of jobs/{id}/runs/{run}")), "{:?}", desk.log);
     assert!(matches!(desk.checkpoint(run, 2, 40), Reply::Committed(_)));
     assert_eq!(code(&desk, id), None);
 }

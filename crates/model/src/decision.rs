@@ -85,6 +85,11 @@ impl Rule {
         Self::Policy,
     ];
 
+    /// Its code as words within a sentence, such as `instance type`.
+    pub fn words(self) -> String {
+        self.code().to_lowercase().replace('_', " ")
+    }
+
     pub const fn code(self) -> &'static str {
         match self {
             Self::Accelerator => "ACCELERATOR",

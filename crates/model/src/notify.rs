@@ -8,6 +8,11 @@ use crate::job::JobState;
 use crate::market::OfferKey;
 use crate::{JobId, Micros, Name, RunId, Timestamp};
 
+/// Budgets last for ever in this version.
+const PERIOD: &str = "total";
+/// Longest code in a key; codes are short, but they are texts.
+const KEY_CODE_CHARS: usize = 64;
+
 /// Something worth telling, with when it happened and its place in the installation's order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
@@ -98,6 +103,11 @@ pub enum Alert {
         checkpoint: CheckpointId,
         detail: Box<str>,
     },
+    /// The job runs on, but saves nothing: what it does is lost with its machines.
+    CheckpointsMissed {
+        run: RunId,
+        message: Box<str>,
+    },
     TerminationStuck {
         run: RunId,
         minutes: u64,
@@ -113,7 +123,7 @@ pub enum Alert {
 
 impl Alert {
     /// Every type there is, for those who choose among them.
-    pub const TYPES: [&'static str; 13] = [
+    pub const TYPES: [&'static str; 14] = [
         "leeway.budget.threshold_crossed",
         "leeway.budget.cap_reached",
         "leeway.budget.admission_denied",
@@ -124,6 +134,7 @@ impl Alert {
         "leeway.job.recovered",
         "leeway.job.held",
         "leeway.checkpoint.quarantined",
+        "leeway.checkpoint.missed",
         "leeway.instance.termination_stuck",
         "leeway.endpoint.disabled",
         "leeway.endpoint.test",
@@ -142,9 +153,36 @@ impl Alert {
             Self::JobRecovered { .. } => "leeway.job.recovered",
             Self::JobHeld { .. } => "leeway.job.held",
             Self::CheckpointQuarantined { .. } => "leeway.checkpoint.quarantined",
+            Self::CheckpointsMissed { .. } => "leeway.checkpoint.missed",
             Self::TerminationStuck { .. } => "leeway.instance.termination_stuck",
             Self::EndpointDisabled { .. } => "leeway.endpoint.disabled",
             Self::EndpointTest { .. } => "leeway.endpoint.test",
+        }
+    }
+
+    /// What alerts about the same trouble have in common: node, period, kind and threshold. Only budgets have one.
+    pub fn key(&self) -> Option<String> {
+        match self {
+            Self::ThresholdCrossed { budget, kind, percent, .. } => {
+                Some(format!("{budget}/{PERIOD}/{}/{percent}", kind.as_str()))
+            }
+            Self::CapReached { budget, .. } => Some(format!("{budget}/{PERIOD}/cap_reached")),
+            Self::AdmissionDenied { budget: Some(budget), code, .. } => {
+                let code: String = code.chars().take(KEY_CODE_CHARS).collect();
+                Some(format!("{budget}/{PERIOD}/denied/{code}"))
+            }
+            Self::Overrun { budget, .. } => Some(format!("{budget}/{PERIOD}/overrun")),
+            Self::CapChanged { budget, .. } => Some(format!("{budget}/{PERIOD}/cap_changed")),
+            Self::AdmissionDenied { budget: None, .. }
+            | Self::JobStateChanged { .. }
+            | Self::JobInterrupted { .. }
+            | Self::JobRecovered { .. }
+            | Self::JobHeld { .. }
+            | Self::CheckpointQuarantined { .. }
+            | Self::CheckpointsMissed { .. }
+            | Self::TerminationStuck { .. }
+            | Self::EndpointDisabled { .. }
+            | Self::EndpointTest { .. } => None,
         }
     }
 
@@ -159,9 +197,10 @@ impl Alert {
             | Self::JobStateChanged { job, .. }
             | Self::JobHeld { job, .. }
             | Self::CheckpointQuarantined { job, .. } => format!("jobs/{job}"),
-            Self::JobInterrupted { run, .. } | Self::JobRecovered { run, .. } | Self::TerminationStuck { run, .. } => {
-                format!("jobs/{}/runs/{run}", run.job)
-            }
+            Self::JobInterrupted { run, .. }
+            | Self::JobRecovered { run, .. }
+            | Self::CheckpointsMissed { run, .. }
+            | Self::TerminationStuck { run, .. } => format!("jobs/{}/runs/{run}", run.job),
             Self::EndpointDisabled { endpoint, .. } | Self::EndpointTest { endpoint } => {
                 format!("endpoints/{endpoint}")
             }

@@ -52,37 +52,13 @@ pub fn body(notification: &Notification, origin: &Origin, log_index: Option<u64>
             currency: facts.has_amounts().then(|| origin.currency.to_string()),
             facts,
             severity: notification.severity.as_str(),
-            alert_key: alert_key(alert),
+            alert_key: alert.key(),
             log_index,
         },
     };
     let body = escape::to_json(&envelope);
     debug_assert!(body.len() <= BODY_BYTES_MAX, "every text in a body is clipped");
     body
-}
-
-/// What alerts about the same trouble have in common: node, period, kind and threshold. Only budgets have one.
-pub fn alert_key(alert: &Alert) -> Option<String> {
-    match alert {
-        Alert::ThresholdCrossed { budget, kind, percent, .. } => {
-            Some(format!("{budget}/{PERIOD}/{}/{percent}", kind.as_str()))
-        }
-        Alert::CapReached { budget, .. } => Some(format!("{budget}/{PERIOD}/cap_reached")),
-        Alert::AdmissionDenied { budget: Some(budget), code, .. } => {
-            Some(format!("{budget}/{PERIOD}/denied/{}", clip(code, CODE_BYTES_MAX)))
-        }
-        Alert::Overrun { budget, .. } => Some(format!("{budget}/{PERIOD}/overrun")),
-        Alert::CapChanged { budget, .. } => Some(format!("{budget}/{PERIOD}/cap_changed")),
-        Alert::AdmissionDenied { budget: None, .. }
-        | Alert::JobStateChanged { .. }
-        | Alert::JobInterrupted { .. }
-        | Alert::JobRecovered { .. }
-        | Alert::JobHeld { .. }
-        | Alert::CheckpointQuarantined { .. }
-        | Alert::TerminationStuck { .. }
-        | Alert::EndpointDisabled { .. }
-        | Alert::EndpointTest { .. } => None,
-    }
 }
 
 #[derive(Serialize)]
@@ -188,6 +164,11 @@ enum Facts<'a> {
         checkpoint_seq: u64,
         detail: String,
     },
+    CheckpointsMissed {
+        job: String,
+        run: String,
+        message: String,
+    },
     TerminationStuck {
         job: String,
         run: String,
@@ -288,6 +269,10 @@ impl<'a> From<&'a Alert> for Facts<'a> {
                 checkpoint_seq: checkpoint.seq,
                 detail: clip(detail, SENTENCE_BYTES_MAX),
             },
+            Alert::CheckpointsMissed { run, message } => {
+                let (job, run) = of_run(run);
+                Self::CheckpointsMissed { job, run, message: clip(message, SENTENCE_BYTES_MAX) }
+            }
             Alert::TerminationStuck { run, minutes } => {
                 let (job, run) = of_run(run);
                 Self::TerminationStuck { job, run, minutes: *minutes }

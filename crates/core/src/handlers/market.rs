@@ -8,6 +8,7 @@ use leeway_model::{RunId, Timestamp};
 use crate::reply::Reply;
 use crate::round::fleet::OfferId;
 use crate::scheduler::Scheduler;
+use crate::timers::Timer;
 
 /// A spot price outside this share of the on-demand price is held back, in hundredths.
 const LOWEST_HUNDREDTHS: u128 = 2;
@@ -104,7 +105,11 @@ impl Scheduler {
                 // Its meter starts with the launch, at what the market asks by then.
                 None => run.price = price.clone(),
             }
-            run.rate_max = run.rate_max.max(price.rate);
+            if price.rate > run.rate_max {
+                // Its hold was reckoned with less: it is looked at in this very step.
+                run.rate_max = price.rate;
+                self.timers.set(Timer::Run(id), now);
+            }
         }
     }
 

@@ -14,6 +14,8 @@ use crate::timers::Timer;
 const RETRY_AFTER_MAX: Millis = Millis::from_hours(24);
 /// An endpoint without success for this long, and failures this far apart, is disabled.
 const DISABLE_AFTER: Millis = Millis::from_hours(5 * 24);
+/// An alert about trouble that was told of a moment ago waits for so long, and is replaced by a newer one meanwhile.
+const SETTLE: Millis = Millis::from_mins(1);
 /// Deliveries that may wait for one endpoint; beyond it only critical ones are added.
 const QUEUE_MAX: usize = 10_000;
 /// An attempt without outcome is made again after this.
@@ -36,16 +38,45 @@ impl Scheduler {
     }
 
     fn enqueue(&mut self, endpoint: Name, notification: Notification) {
-        let full = self.tables.deliveries.len() >= QUEUE_MAX && self.deliveries_of(&endpoint).len() >= QUEUE_MAX;
-        if full && notification.severity != Severity::Critical {
+        let is_critical = notification.severity == Severity::Critical;
+        let same = if is_critical { None } else { self.same_trouble(&endpoint, &notification.alert) };
+        if let Some((id, true)) = same
+            && let Some(row) = self.tables.deliveries.change(&id)
+        {
+            // It was not received, or not sent at all: the newer one says what the trouble has come to.
+            row.notification = notification;
+            return;
+        }
+        if !is_critical && self.volatile.outbox.count(&endpoint) >= QUEUE_MAX {
             return;
         }
         self.tables.meta.deliveries += 1;
         let id = OutboxId(self.tables.meta.deliveries);
-        let delivery =
-            Delivery { endpoint, notification, attempts: 0, next_attempt: self.now, last_error: None, failed: false };
+        let next_attempt = if same.is_some() { self.now.after(SETTLE) } else { self.now };
+        let delivery = Delivery { endpoint, notification, attempts: 0, next_attempt, last_error: None, failed: false };
+        self.volatile.outbox.added(id, &delivery);
         self.tables.deliveries.insert(id, delivery);
-        self.attempt(id);
+        if same.is_some() {
+            self.timers.set(Timer::Delivery(id), next_attempt);
+        } else {
+            self.attempt(id);
+        }
+    }
+
+    /// The delivery that tells an endpoint of the same trouble, and whether it waits, so that it may say something newer.
+    /// A critical one keeps its words.
+    fn same_trouble(&self, endpoint: &Name, alert: &Alert) -> Option<(OutboxId, bool)> {
+        let id = self.volatile.outbox.newest(endpoint, &alert.key()?)?;
+        let delivery = self.tables.deliveries.get(&id).filter(|delivery| !delivery.failed)?;
+        let waits = delivery.next_attempt > self.now && delivery.notification.severity != Severity::Critical;
+        Some((id, waits))
+    }
+
+    fn drop_delivery(&mut self, id: OutboxId) {
+        self.timers.clear(&Timer::Delivery(id));
+        if let Some(delivery) = self.tables.deliveries.remove(&id) {
+            self.volatile.outbox.removed(id, &delivery);
+        }
     }
 
     fn attempt(&mut self, id: OutboxId) {
@@ -72,13 +103,13 @@ impl Scheduler {
         self.timers.clear(&Timer::Delivery(id));
         match outcome {
             DeliveryOutcome::Delivered => {
-                self.tables.deliveries.remove(&id);
+                self.drop_delivery(id);
                 if let Some(row) = self.tables.endpoints.change(&name) {
                     (row.last_success, row.failing_since, row.failures) = (Some(now), None, 0);
                 }
             }
             DeliveryOutcome::Gone => {
-                self.tables.deliveries.remove(&id);
+                self.drop_delivery(id);
                 self.disable(&name, "the receiver answered 410 Gone");
             }
             DeliveryOutcome::Failed { detail, retry_after } => {
@@ -137,8 +168,7 @@ impl Scheduler {
             return Reply::Refused(Refused::not_found("endpoint", name));
         }
         for id in self.deliveries_of(name) {
-            self.timers.clear(&Timer::Delivery(id));
-            self.tables.deliveries.remove(&id);
+            self.drop_delivery(id);
         }
         Reply::Done
     }

@@ -5,6 +5,7 @@
 
 use leeway_model::checkpoint::{CheckpointId, CheckpointState};
 use leeway_model::job::Reason;
+use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{Run, RunState};
 use leeway_model::{RunId, Timestamp};
 
@@ -79,6 +80,7 @@ impl Scheduler {
             return;
         }
         let message = format!("no checkpoint was saved for {MISSED} intervals of {interval}; its agent's log says why");
+        self.notify(Severity::Warning, Alert::CheckpointsMissed { run: id, message: message.as_str().into() });
         self.remark(id, Reason::new(CHECKPOINTS_MISSED, message));
     }
 

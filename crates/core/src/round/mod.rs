@@ -8,6 +8,8 @@ pub mod queue;
 pub mod score;
 pub mod select;
 
+use std::collections::BTreeMap;
+
 use leeway_model::decision::Rule;
 use leeway_model::job::{Job, JobState, Reason};
 use leeway_model::market::OfferKey;
@@ -117,8 +119,15 @@ impl Scheduler {
         }
         // Offers that are full or without a price stand in no open order, so the search never met them.
         let mut too_dear: Option<(Rate, &OfferKey)> = None;
+        let mut refused: BTreeMap<Rule, u32> = BTreeMap::new();
         for (offer, slot) in self.fleet.iter() {
-            let Ok(first) = filter::alternative(&job.spec, slot) else { continue };
+            let first = match filter::alternative(&job.spec, slot) {
+                Ok(first) => first,
+                Err(rule) => {
+                    *refused.entry(rule).or_default() += 1;
+                    continue;
+                }
+            };
             let answer = filter::alternative_from(first, &self.config, &self.fleet, offer, &job.spec, self.now);
             match (answer, &slot.offer.price) {
                 (Err(Rule::MaxHourlyCost), Some(price)) => {
@@ -137,7 +146,15 @@ impl Scheduler {
                 );
                 Reason::new("MAX_HOURLY_COST", message)
             }
-            None => Reason::new("NO_OFFERS", "no offer fits what the job asks for; 'leeway jobs explain' counts why"),
+            None => {
+                let counts: Vec<String> =
+                    refused.iter().map(|(rule, count)| format!("{} {count}", rule.words())).collect();
+                let message = format!(
+                    "no offer fits what the job asks for; refused are by {}; 'leeway offers' lists what there is",
+                    counts.join(", by ")
+                );
+                Reason::new("NO_OFFERS", message)
+            }
         }
     }
 

@@ -14,10 +14,12 @@ use leeway_model::run::Run;
 use leeway_model::{HoldId, JobId, Name, OutboxId, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+mod outbox;
 pub mod rows;
 pub mod table;
 
 use crate::locality::{Moved, PathKey};
+pub use outbox::Outbox;
 use table::{RowSink, Table, TableId};
 
 /// Counters that name the next thing of each kind.
@@ -158,4 +160,5 @@ pub struct Volatile {
     pub losses: BTreeMap<OfferKey, Vec<(Timestamp, JobId)>>,
     /// The store keeps its last room: nothing new is placed.
     pub short_of_space: bool,
+    pub outbox: Outbox,
 }

@@ -102,6 +102,10 @@ fn one_of_each() -> Vec<(&'static str, Alert)> {
                 detail: "digest of part 3 differs".into(),
             },
         ),
+        (
+            "checkpoints_missed",
+            Alert::CheckpointsMissed { run: run(), message: "no checkpoint was saved for 3 intervals of 10m".into() },
+        ),
         ("termination_stuck", Alert::TerminationStuck { run: run(), minutes: 15 }),
         (
             "endpoint_disabled",
