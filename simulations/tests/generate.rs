@@ -4,6 +4,8 @@
 mod markets;
 #[path = "generate/recorded.rs"]
 mod recorded;
+#[path = "generate/shipped.rs"]
+mod shipped;
 #[path = "generate/workloads.rs"]
 mod workloads;
 
