@@ -53,6 +53,11 @@ impl Hazard {
         }))
     }
 
+    /// Rates of ending and of entering the next phase, per hour.
+    pub(super) fn rates(&self, phase: usize) -> (f64, f64) {
+        (self.0[phase], 1.0 / LENGTH[phase])
+    }
+
     /// What happens in each phase within `hours`.
     pub(super) fn steps(&self, hours: f64) -> [Step; PHASES] {
         std::array::from_fn(|phase| {

@@ -3,7 +3,8 @@
 //! * [`market`]: a small library of generic market models with heavy-tailed spells, from no recorded market;
 //! * [`belief`]: which of them a zone follows and how old its present spell is, learnt while the job runs;
 //! * [`plan`]: what waiting, spot and on-demand capacity cost from here to the end under each model;
-//! * [`zones`]: in which zone.
+//! * [`rollout`]: in which zone, or whether to wait for another, while an hour of slack costs less than an hour of spot;
+//! * [`zones`]: in which zone where slack is dear, and several zones as one market.
 //!
 //! The choice is the one with the least expected cost, averaged over models and ages by belief (the QMDP rule of
 //! M. L. Littman, A. R. Cassandra and L. P. Kaelbling, "Learning Policies for Partially Observable Environments", ICML
@@ -18,6 +19,7 @@ mod belief;
 mod induction;
 mod market;
 mod plan;
+mod rollout;
 mod zones;
 
 use std::sync::{Arc, OnceLock};
@@ -25,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 use self::belief::{Belief, Rhythm};
 use self::market::Market;
 use self::plan::{Costs, Key, Plan, Plans};
+use self::rollout::{First, Offer, Scene, Spells};
 use self::zones::{Lives, Terms, Together};
 use super::{Mode, Moment, Places, Rule, Session, Task, Zone, ZoneNow, safety};
 
@@ -35,6 +38,9 @@ const LEAST_WEIGHT: f64 = 1e-3;
 /// without damping the two could chase each other.
 const SMOOTHING: f64 = 0.1;
 
+/// Zones that are looked at closely for a launch, the best first.
+const FIRSTS: usize = 4;
+
 /// `horizon`.
 #[derive(Clone, Debug)]
 pub struct Horizon(Arc<Shared>);
@@ -43,6 +49,8 @@ pub struct Horizon(Arc<Shared>);
 struct Shared {
     library: Vec<Market>,
     plans: Plans,
+    /// Made when the first job with several zones begins.
+    spells: OnceLock<Spells>,
 }
 
 impl Horizon {
@@ -52,7 +60,7 @@ impl Horizon {
     }
 
     fn with(library: Vec<Market>) -> Self {
-        Self(Arc::new(Shared { library, plans: Plans::default() }))
+        Self(Arc::new(Shared { library, plans: Plans::default(), spells: OnceLock::new() }))
     }
 }
 
@@ -146,6 +154,8 @@ impl Session for Running {
         let terms = self.terms(&costs, &market, hours, work, is_up);
         self.slack_price += SMOOTHING * (terms.slack - self.slack_price);
         match choice {
+            // The ways of a rollout do not know how to live with little slack, but the plan does.
+            Choice::Wait | Choice::Spot if terms.slack < cheapest => self.roll_out(&lives, moment, limit, hours, work),
             Choice::Wait => Mode::Idle,
             Choice::Spot => self.best_zone(&lives, moment, limit, &terms),
             Choice::OnDemand => self.best_substitute(&lives, moment, limit),
@@ -269,6 +279,51 @@ impl Running {
             [if mode == Choice::Wait { Choice::Spot } else { mode }, Choice::Spot, Choice::Wait, Choice::OnDemand];
         // The first of equals.
         order.into_iter().min_by(|&one, &other| cost(one).total_cmp(&cost(other))).unwrap_or(Choice::OnDemand)
+    }
+
+    /// The zone, or none, by what comes of it in many drawn futures.
+    fn roll_out(&self, lives: &Lives, moment: &Moment<'_>, limit: f64, hours: f64, work: f64) -> Mode {
+        let task = self.places.task();
+        let egress = |from: usize, to: usize| self.places.zones()[from].egress.get(to).copied().unwrap_or(0.0);
+        let offer = |(belief, now): (&Belief, &ZoneNow)| {
+            (now.spot_price <= limit).then(|| Offer { price: now.spot_price, life: lives.fresh(belief) })
+        };
+        let scene = Scene {
+            hours,
+            work,
+            changeover: task.changeover / 3600.0,
+            tick: task.tick / 3600.0,
+            on_demand: self.on_demand,
+            checkpoint: moment.checkpoint,
+            egress: &egress,
+            offers: self.each.iter().zip(moment.zones).map(offer).collect(),
+            beliefs: &self.each,
+        };
+        let price = match moment.mode {
+            Mode::Idle => None,
+            Mode::Spot(zone) => Some(moment.zones[zone].spot_price),
+            Mode::OnDemand(zone) => Some(self.places.zones()[zone].on_demand),
+        };
+        let life = |zone: usize| lives.now(&self.each[zone]).min(work);
+        let mut open: Vec<usize> = (0..moment.zones.len())
+            .filter(|&zone| moment.zones[zone].spot != Some(false) && scene.offers[zone].is_some())
+            .filter(|&zone| moment.mode != Mode::Spot(zone))
+            .filter(|&zone| price.is_none_or(|price| scene.repays(moment.checkpoint, price, zone, life(zone))))
+            .collect();
+        open.sort_by(|&one, &other| scene.rate(one, life(one)).total_cmp(&scene.rate(other, life(other))));
+        open.truncate(FIRSTS);
+        let mut firsts = vec![match moment.mode {
+            Mode::Spot(zone) if open.is_empty() => return Mode::Spot(zone),
+            Mode::Spot(zone) => First::Keep(zone, moment.changeover_left / 3600.0),
+            _ if open.is_empty() => return Mode::Idle,
+            _ => First::Wait,
+        }];
+        firsts.extend(open.into_iter().map(First::Launch));
+        let spells = self.shared.spells.get_or_init(|| Spells::new(&self.shared.library));
+        match rollout::choose(spells, &scene, &firsts) {
+            Some(First::Keep(zone, _) | First::Launch(zone)) => Mode::Spot(zone),
+            Some(First::Wait) | None => Mode::Idle,
+        }
     }
 
     /// The zone whose spot capacity is worth most, among those that have some or were not looked at.

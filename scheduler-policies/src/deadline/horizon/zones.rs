@@ -58,8 +58,13 @@ impl Lives {
         Self(library.iter().map(|market| Life::new(market, useful)).collect())
     }
 
+    /// Hours that a new spell of a zone with capacity is expected to go on.
+    pub(super) fn fresh(&self, belief: &Belief) -> f64 {
+        belief.weights().iter().zip(&self.0).map(|(weight, life)| weight * life.up[0]).sum()
+    }
+
     /// Hours that capacity in a zone is expected to go on, if it has any.
-    fn now(&self, belief: &Belief) -> f64 {
+    pub(super) fn now(&self, belief: &Belief) -> f64 {
         let (mut hours, mut all) = (0.0, 0.0);
         for ((weight, phases), life) in belief.weights().iter().zip(belief.phases()).zip(&self.0) {
             for (share, life) in phases.up.iter().zip(life.up) {
