@@ -1,5 +1,7 @@
 //! Synthetic markets and workloads: the same bytes for the same seed, and parameters that are found again.
 
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
+
 #[path = "generate/markets.rs"]
 mod markets;
 #[path = "generate/recorded.rs"]

@@ -1,5 +1,7 @@
 //! Job traces: what each format says of a job, what is refused, and what comes through unchanged.
 
+#![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
+
 #[path = "trace/faults.rs"]
 mod faults;
 #[path = "trace/formats.rs"]

@@ -7,6 +7,8 @@ use crate::terminal::Terminal;
 
 mod bench_spot;
 mod compare;
+mod fit;
+mod import;
 mod optimum;
 mod run;
 mod scenarios;
@@ -18,6 +20,7 @@ const SIMULATE: &str = "Traces are read as they are; README.md of 'simulations' 
 Examples:
   leeway simulate scenarios
   leeway simulate compare price-storm
+  leeway simulate import auto philly-vc-jobs.csv.gz -o jobs.csv.gz
   leeway simulate optimum traces/gcp-2025-h100/us-east4-a_h100_16.json --gang 16
   leeway simulate bench-spot --set traces --grid small";
 
@@ -33,6 +36,10 @@ pub enum Command {
     Compare(compare::Args),
     /// Run a scenario under every combination of some settings
     Sweep(sweep::Args),
+    /// Turn a recorded job trace into the simulator's own format
+    Import(import::Args),
+    /// Find the parameters of a synthetic market or workload that resembles recorded ones
+    Fit(fit::Args),
     /// The least that a job with a deadline could have cost, and what each rule would have paid
     Optimum(optimum::Args),
     /// Measure rules for deadlines against the optimum over many windows of recorded spot markets
@@ -45,6 +52,8 @@ pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Run(args) => run::run(args, terminal),
         Command::Compare(args) => compare::run(args, terminal),
         Command::Sweep(args) => sweep::run(args, terminal),
+        Command::Import(args) => import::run(args, terminal),
+        Command::Fit(args) => fit::run(args, terminal),
         Command::Optimum(args) => optimum::run(args, terminal),
         Command::BenchSpot(args) => bench_spot::run(args, terminal),
     }

@@ -114,6 +114,7 @@ fn table(fitted: &Fitted, output: Option<&Path>, view: &View) -> String {
         ]);
     }
     let mut text = listing.finish(view);
+    text.push('\n');
     if fitted.skipped > 0 {
         text.push_str(&format!("{} bad lines skipped\n", fitted.skipped));
     }

@@ -73,6 +73,10 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let told = copy(args, &mut jobs, &mut output, &mut summary, &bar);
     bar.finish_and_clear();
     told?;
+    if summary.jobs == 0 && !args.teams.is_empty() {
+        let message = format!("none of the {} jobs is of the team {}", jobs.counts().read, args.teams.join(" or "));
+        return Err(Failure::new(Exit::Usage, "NO_JOBS", message));
+    }
     output.finish().map_err(|error| Failure::file(&args.output, &error))?;
     let (format, counts) = (jobs.format(), jobs.counts());
     terminal.show(
@@ -167,6 +171,7 @@ fn table(summary: &Summary, counts: &Counts, format: Format, output: &Path, view
         grid.row([what.into(), amount.into()]);
     }
     let mut text = grid.finish();
+    text.push('\n');
     for (what, count) in counts.notes.iter() {
         text.push_str(&format!("note: {count} {what}\n"));
     }
