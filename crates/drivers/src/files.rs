@@ -1,4 +1,4 @@
-//! Small files that are there whole or not at all, also after a crash.
+//! Small files that are there whole or not at all, also after a crash, and that only their owner may read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -31,6 +31,7 @@ pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
+/// As [`replace`], with a value as JSON.
 pub fn replace_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     replace(path, &serde_json::to_vec(value)?)
 }

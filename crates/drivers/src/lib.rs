@@ -6,7 +6,7 @@
 
 pub mod conformance;
 mod contract;
-mod files;
+pub mod files;
 pub mod local;
 pub mod process;
 pub mod run_dir;

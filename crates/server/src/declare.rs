@@ -137,10 +137,8 @@ impl Known {
     }
 
     fn write(&self) -> anyhow::Result<()> {
-        let unfinished = self.path.with_extension("new");
-        let written = std::fs::write(&unfinished, serde_json::to_vec_pretty(&self.record)?)
-            .and_then(|()| std::fs::rename(&unfinished, &self.path));
-        written.with_context(|| format!("cannot write {}", self.path.display()))
+        let text = serde_json::to_vec_pretty(&self.record)?;
+        crate::files::replace(&self.path, &text).with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 

@@ -9,7 +9,6 @@
 //! [`start`] brings up a whole server inside the calling process; `leeway serve` and `leeway demo` are thin around it.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +31,7 @@ mod declare;
 pub mod driver_loop;
 pub mod drivers;
 mod executor;
+mod files;
 pub mod grpc;
 mod health;
 mod in_flight;
@@ -111,7 +111,8 @@ fn keep_currency(path: &Path, currency: leeway_model::Currency) -> anyhow::Resul
             kept.trim()
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::write(path, format!("{currency}\n")).with_context(|| format!("cannot write {}", path.display()))
+            let written = files::replace(path, format!("{currency}\n").as_bytes());
+            written.with_context(|| format!("cannot write {}", path.display()))
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -137,10 +138,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
     let metrics_listener = listen("metrics_listen", settings.metrics_listen).await?;
     let (grpc_addr, metrics_addr) = (grpc_listener.local_addr()?, metrics_listener.local_addr()?);
     // Output, uploads and journal are nobody else's business.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&settings.data_dir)
+    files::create_private_dir(&settings.data_dir)
         .with_context(|| format!("data_dir: cannot make {}", settings.data_dir.display()))?;
     let installation = InstallationId(settings.installation.clone());
     let data = settings.data_dir.clone();

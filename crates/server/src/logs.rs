@@ -4,7 +4,7 @@
 //! is harmless, and a server that restarts simply says how far it has come. A file stops growing at a bound; what comes
 //! after is accepted and forgotten, and the file says so.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use leeway_model::{JobId, RunId};
 use tokio::sync::watch;
+
+use crate::files;
 
 /// Bytes that are read at once.
 pub const PIECE: usize = 64 << 10;
@@ -47,9 +49,9 @@ impl Logs {
     pub fn writer(&self, run: RunId, rank: u32) -> io::Result<Writer> {
         let path = self.path(run, rank);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            files::create_private_dir(folder)?;
         }
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = files::private().read(true).write(true).create(true).truncate(false).open(path)?;
         let len = file.metadata()?.len();
         Ok(Writer { file, end: len, bytes_max: self.bytes_max, grown: self.grown.clone() })
     }
@@ -63,7 +65,7 @@ impl Logs {
         }
     }
 
-    /// At most [`PIECE`] bytes from an offset; none at the end.
+    /// At most [`PIECE`] bytes from an offset; none at the end. A letter is not cut by the limit.
     pub fn read(&self, run: RunId, rank: u32, offset: u64) -> io::Result<Vec<u8>> {
         let mut file = match File::open(self.path(run, rank)) {
             Ok(file) => file,
@@ -73,6 +75,10 @@ impl Logs {
         file.seek(SeekFrom::Start(offset))?;
         let mut piece = Vec::new();
         file.take(PIECE as u64).read_to_end(&mut piece)?;
+        if piece.len() == PIECE {
+            // More follows, and the next piece begins with the whole letter.
+            piece.truncate(whole_letters(&piece));
+        }
         Ok(piece)
     }
 
@@ -184,8 +190,23 @@ impl Writer {
     }
 }
 
+/// How much of the bytes is left when the beginning of a letter of UTF-8 at their end is cut off. What is no beginning of a
+/// letter stays: output need not be text.
+pub fn whole_letters(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(3)..bytes.len();
+    // The last byte that can begin a letter of several.
+    let Some(begin) = last.rev().find(|at| bytes[*at] >= 0xc0) else { return bytes.len() };
+    match std::str::from_utf8(&bytes[begin..]) {
+        Err(error) if error.error_len().is_none() => begin,
+        _ => bytes.len(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
     use super::*;
 
     fn logs(bytes_max: u64) -> (tempfile::TempDir, Logs, RunId) {
@@ -206,6 +227,9 @@ mod tests {
         writer.append(0, b"one two ").unwrap();
         writer.append(4, b"two three").unwrap();
         assert_eq!((all(&logs, run).as_str(), writer.end()), ("one two three", 13));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = logs.path(run, 0);
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700), "output is its owner's alone");
         assert!(matches!(writer.append(20, b"x"), Err(AppendError::Gap { offset: 20, end: 13 })));
         let mut again = logs.writer(run, 0).unwrap();
         assert_eq!(again.end(), 13);
@@ -226,6 +250,37 @@ mod tests {
         writer.append(16, b"more").unwrap();
         assert_eq!(writer.end(), 20, "the agent need not send it again");
         assert_eq!(all(&logs, run), format!("0123456789{CUT}"));
+    }
+
+    #[test]
+    fn a_piece_does_not_end_within_a_letter() {
+        let (_folder, logs, run) = logs(1 << 20);
+        let text = format!("x{}", "→".repeat(PIECE / 2));
+        logs.writer(run, 0).unwrap().append(0, text.as_bytes()).unwrap();
+        let mut read = String::new();
+        while read.len() < text.len() {
+            let piece = logs.read(run, 0, read.len() as u64).unwrap();
+            read += std::str::from_utf8(&piece).expect("whole letters");
+        }
+        assert_eq!(read, text);
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_letter_is_cut_off() {
+        for (bytes, whole) in [
+            (&b""[..], 0),
+            (b"abc", 3),
+            ("a🦀".as_bytes(), 5),
+            (&"a🦀".as_bytes()[..4], 1),
+            (&"a🦀".as_bytes()[..2], 1),
+            (&"→".as_bytes()[..2], 0),
+            // No beginnings: a stray end, an impossible byte, an overlong form.
+            (b"a\x80\x80\x80\x80", 5),
+            (b"a\xff", 2),
+            (b"a\xe0\x80", 3),
+        ] {
+            assert_eq!(whole_letters(bytes), whole, "{bytes:?}");
+        }
     }
 
     #[test]

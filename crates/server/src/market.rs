@@ -20,6 +20,7 @@ use leeway_model::{Name, RunId, Timestamp};
 use crate::clock::wall;
 use crate::driver_loop::View;
 use crate::drivers::Drivers;
+use crate::files;
 use crate::grpc::Shared;
 use crate::settings::{CatalogSettings, MarketSettings, Problems, Settings, SettingsError};
 
@@ -53,7 +54,7 @@ pub fn open(cluster: &Name, settings: &MarketSettings) -> anyhow::Result<Market>
 
 /// When this market began, which a restart must not change: kept in a file of the data directory.
 pub fn begun(folder: &Path, cluster: &Name, now: Timestamp) -> anyhow::Result<Timestamp> {
-    std::fs::create_dir_all(folder)?;
+    files::create_private_dir(folder)?;
     let path = folder.join(format!("{cluster}.begun"));
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -61,9 +62,8 @@ pub fn begun(folder: &Path, cluster: &Name, now: Timestamp) -> anyhow::Result<Ti
             Ok(Timestamp::from_millis(millis))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let unfinished = path.with_extension("new");
-            std::fs::write(&unfinished, now.as_millis().to_string())?;
-            std::fs::rename(&unfinished, &path)?;
+            let written = files::replace(&path, now.as_millis().to_string().as_bytes());
+            written.with_context(|| format!("cannot write {}", path.display()))?;
             Ok(now)
         }
         Err(error) => Err(error).with_context(|| path.display().to_string()),

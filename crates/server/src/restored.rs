@@ -22,9 +22,7 @@ pub(crate) fn watch(data: &Path, incarnation: &str, fresh: bool, confirmed: Opti
         return Ok(false);
     }
     if fresh || confirmed == Some(incarnation) {
-        let unfinished = path.with_extension("new");
-        let written =
-            std::fs::write(&unfinished, format!("{incarnation}\n")).and_then(|()| std::fs::rename(&unfinished, &path));
+        let written = crate::files::replace(&path, format!("{incarnation}\n").as_bytes());
         written.with_context(|| format!("cannot write {}", path.display()))?;
         if !fresh {
             tracing::info!(%incarnation, "the restored store is confirmed; what belongs to no job is removed again");

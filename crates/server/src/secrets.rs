@@ -5,8 +5,7 @@
 //! opened for another.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use leeway_model::job::Sealed;
@@ -188,15 +187,10 @@ fn make(path: &Path) -> Result<Vec<u8>, KeyError> {
     let io = |source| KeyError::Io { path: path.to_path_buf(), source };
     let mut bytes = vec![0; KEY_BYTES];
     SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
-    let unfinished = path.with_extension("new");
-    let _ = fs::remove_file(&unfinished);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished).map_err(io)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io)?;
-    fs::rename(&unfinished, path).map_err(io)?;
-    if let Some(folder) = path.parent() {
-        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?;
+    if crate::files::create_once(path, &bytes).map_err(io)? {
+        return Ok(bytes);
     }
-    Ok(bytes)
+    Err(io(std::io::ErrorKind::AlreadyExists.into()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use leeway_model::Bytes;
 use leeway_model::job::Upload;
 use sha2::{Digest, Sha256};
 
+use crate::files;
+
 /// Bytes that are read at once.
 pub const PIECE: usize = 256 << 10;
 
@@ -36,7 +38,7 @@ pub enum UploadError {
 impl Uploads {
     /// Opens the folder and removes what earlier uploads left unfinished.
     pub fn open(root: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        fs::create_dir_all(&root)?;
+        files::create_private_dir(&root)?;
         for entry in fs::read_dir(&root)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "part") {
@@ -80,7 +82,7 @@ impl Uploads {
     pub fn begin(&self) -> io::Result<Receiving> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.root.join(format!("{}-{number}.part", std::process::id()));
-        let file = File::create_new(&path)?;
+        let file = files::private().write(true).create_new(true).open(&path)?;
         let part = Part { path: Some(path) };
         Ok(Receiving { uploads: self.clone(), part, file, hash: Sha256::new(), size: 0 })
     }
