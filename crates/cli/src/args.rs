@@ -52,6 +52,7 @@ Exit codes:
   101  the job has not finished
   102  there is no such job
   103  the job was cancelled
+  104  a dry run found no place where a job could run
 
 Examples:
   leeway serve --config leeway.toml

@@ -30,6 +30,8 @@ pub enum Exit {
     JobNotFound,
     /// The job was cancelled.
     JobCancelled,
+    /// A dry run found no place for a job.
+    NothingFits,
     /// As another program said.
     Other(u8),
 }
@@ -45,6 +47,7 @@ impl Exit {
             Self::JobUnfinished => 101,
             Self::JobNotFound => 102,
             Self::JobCancelled => 103,
+            Self::NothingFits => 104,
             Self::Other(code) => code,
         }
     }

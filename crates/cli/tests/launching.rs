@@ -7,7 +7,7 @@ mod common;
 
 use common::{Fake, State, job_file, leeway};
 use leeway_proto::pb;
-use pb::JobState::{Running, Succeeded};
+use pb::JobState::{Failed, Running, Succeeded};
 use serde_json::Value;
 
 fn lines(text: &str) -> Vec<Value> {
@@ -103,4 +103,71 @@ async fn nothing_typed_names_the_commands_and_not_the_hidden_ones() {
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
         assert!(ran.err.contains(wanted) && !ran.err.contains("agent"), "{ran:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_follows_or_waits_is_told_how_it_ended_and_what_it_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = job_file(&dir, "run: echo\nresources: {use_spot: false}\n");
+    let reason = pb::Reason { code: "FAILED".into(), message: "the program ended with exit code 3".into() };
+    let posted = pb::Bill { total_micros: 1_250_000, ..pb::Bill::default() };
+    let fake = || async {
+        let fake = Fake::with_job(&[Running, Failed]).await;
+        let mut state = fake.state.lock().unwrap();
+        (state.reason, state.posted) = (Some(reason.clone()), Some(posted.clone()));
+        state.logs.insert("j-42".into(), vec!["output\n"]);
+        drop(state);
+        fake
+    };
+    let told = "j-42 failed: the program ended with exit code 3 [FAILED]; it cost $1.25";
+    for words in [&["jobs", "launch", &file, "--follow"][..], &["jobs", "logs", "-f", "j-42"]] {
+        let ran = fake().await.leeway(words).await;
+        assert_eq!(ran.code, 100, "{ran:?}");
+        assert!(ran.out.ends_with("output\n"), "standard output is the program's: {ran:?}");
+        assert_eq!(ran.err.trim_end().lines().last(), Some(told), "{ran:?}");
+    }
+    let ran = fake().await.leeway(&["jobs", "launch", &file, "--wait"]).await;
+    assert_eq!((ran.code, ran.out.trim_end().lines().last()), (100, Some(told)), "{ran:?}");
+    let ran = fake().await.leeway(&["--json", "jobs", "logs", "-f", "j-42"]).await;
+    let last = lines(&ran.out).pop().unwrap();
+    assert_eq!((&last["kind"], &last["reason"]["code"]), (&"ended".into(), &"FAILED".into()), "{last}");
+    assert_eq!((&last["posted"]["total_micros"], &last["currency"]), (&1_250_000.into(), &"USD".into()), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_without_a_place_has_an_exit_code_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = job_file(&dir, "run: echo\n");
+    let fake = Fake::start(State::default()).await;
+    for words in [&["jobs", "launch", &file, "--dryrun"][..], &["--json", "jobs", "launch", &file, "--dryrun"]] {
+        assert_eq!(fake.leeway(words).await.code, 104);
+    }
+    fake.state.lock().unwrap().evaluation.candidates.push(pb::Candidate::default());
+    assert_eq!(fake.leeway(&["jobs", "launch", &file, "--dryrun"]).await.code, 0);
+    for help in [&["--help"][..], &["jobs", "launch", "--help"]] {
+        let ran = fake.leeway(help).await;
+        assert!(ran.out.contains("104"), "{ran:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_amount_below_zero_is_told_to_be_one() {
+    for words in [&["--cap", "-1 USD"][..], &["--cap=-1 USD"], &["--cap", "1 USD", "--soft-limit", "-1 USD"]] {
+        let ran = leeway("http://127.0.0.1:1", &[&["budget", "set", "team"], words].concat()).await;
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("'-1 USD'") && ran.err.contains("amounts must be positive"), "{ran:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_of_many_jobs_of_a_file_is_remarked_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let fake = Fake::start(State::default()).await;
+    let file = job_file(&dir, &["run: echo\n"; 3].join("---\n"));
+    let ran = fake.leeway(&["jobs", "launch", &file, "--dryrun"]).await;
+    assert_eq!(ran.err.matches("no checkpoint is kept").count(), 1, "{ran:?}");
+    assert!(ran.err.contains("note: of 3 jobs: no checkpoint is kept"), "{ran:?}");
+    let file = job_file(&dir, "run: echo\nresources: {use_spot: false}\n");
+    let ran = fake.leeway(&["jobs", "launch", &file, "--dryrun"]).await;
+    assert_eq!(ran.err, "", "nothing to remark where no spot machine may be used");
 }

@@ -43,13 +43,13 @@ pub enum Command {
         /// The budget.
         name: String,
         /// Hard limit, for example '100 USD'.
-        #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+        #[arg(long, value_name = "AMOUNT", value_parser = amount, allow_hyphen_values = true)]
         cap: Amount,
         /// The budget that it is part of.
         #[arg(long, value_name = "NAME")]
         parent: Option<String>,
         /// Passing it only alerts.
-        #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+        #[arg(long, value_name = "AMOUNT", value_parser = amount, allow_hyphen_values = true)]
         soft_limit: Option<Amount>,
     },
     /// Show one budget
@@ -85,7 +85,7 @@ pub struct Amount {
 fn amount(text: &str) -> Result<Amount, String> {
     let (micros, currency) = money::parse_amount(text).map_err(|error| error.to_string())?;
     if micros.is_negative() {
-        return Err("must not be below zero".to_owned());
+        return Err("it is below zero, and amounts must be positive; write one such as '1 USD'".to_owned());
     }
     Ok(Amount { micros, currency: currency.to_string() })
 }

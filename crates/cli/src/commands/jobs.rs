@@ -34,6 +34,8 @@ At most 100,000 entries and what the server takes at once (limits.upload_size, 1
 A launch that is sent again with the same --request-id gives the same job again. Without one, a new id is made and used \
 for every try of this command.
 
+With --dryrun the exit code is 0 when every job of the file has a place, and 104 when one has none.
+
 With --wait or --follow the exit code is that of 'leeway jobs status --wait'. With --json, --follow prints one JSON \
 object a line: kind 'submitted' first, 'output' as it comes, and 'ended' last for each job.
 

@@ -81,11 +81,11 @@ pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
             let report = leeway_store::export(&store_dir(dir), file, Options::default())?;
             show(terminal, |_| render::store::exported(&report), &report)
         }
-        Command::Import { file, dir } => {
-            let dir = new_store_dir(dir)?;
+        Command::Import { file, dir: data } => {
+            let dir = new_store_dir(data)?;
             let incarnation = super::random_id()?;
             let report = leeway_store::import(file, &dir, &incarnation, Options::default())?;
-            show(terminal, |_| render::store::imported(&report), &report)
+            show(terminal, |_| render::store::imported(&report, file, data), &report)
         }
         Command::Rebuild { dir } => {
             let report = leeway_store::rebuild(&store_dir(dir), Options::default())?;

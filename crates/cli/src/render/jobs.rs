@@ -277,6 +277,12 @@ pub fn change(job: &pb::Job) -> String {
     format!("{} {}{step}{why}", job.job_id, state_word(job.state()))
 }
 
+/// How a job ended and what it cost, for whoever waited for it.
+pub fn ended(job: &pb::Job) -> String {
+    let code = job.reason.as_ref().map(|reason| format!(" [{}]", plain(&reason.code))).unwrap_or_default();
+    format!("{}{code}; it cost {}", change(job), money(total(job.posted.as_ref()), &job.currency))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::samples;
@@ -303,6 +309,23 @@ mod tests {
             // Eleven columns need some room each, however narrow the terminal says it is.
             assert!(widest <= usize::from(width.max(60)), "{widest} columns for {width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_job_is_told_with_its_reason_and_its_cost() {
+        let reason = pb::Reason { code: "FAILED".into(), message: "the program ended with exit code 3".into() };
+        let job = pb::Job {
+            state: pb::JobState::Failed.into(),
+            reason: Some(reason),
+            progress: None,
+            ..samples::running_job()
+        };
+        let cost = money(total(job.posted.as_ref()), &job.currency);
+        let told = ended(&job);
+        assert_eq!(told, format!("{} failed: the program ended with exit code 3 [FAILED]; it cost {cost}", job.job_id));
+        assert_ne!(cost, "$0.00");
+        let succeeded = pb::Job { state: pb::JobState::Succeeded.into(), reason: None, ..job };
+        assert_eq!(ended(&succeeded), format!("{} succeeded; it cost {cost}", succeeded.job_id));
     }
 
     #[test]

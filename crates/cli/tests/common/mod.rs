@@ -24,6 +24,9 @@ pub struct State {
     pub jobs: BTreeMap<String, VecDeque<pb::JobState>>,
     /// Machines of each job; 0 counts as one.
     pub nodes: u32,
+    /// Why each job stands where it stands, and what it cost.
+    pub reason: Option<pb::Reason>,
+    pub posted: Option<pb::Bill>,
     /// Output by job, cut into pieces; an empty piece breaks the connection once.
     pub logs: BTreeMap<String, Vec<&'static str>>,
     /// Submissions as they came, also those that got no answer.
@@ -76,8 +79,9 @@ impl Fake {
         let states = state.jobs.get_mut(id).ok_or_else(|| Status::not_found(format!("there is no job {id}")))?;
         let now = if states.len() > 1 { states.pop_front() } else { states.front().copied() };
         let spec = pb::JobSpec { nodes: state.nodes.max(1), ..pb::JobSpec::default() };
+        let (reason, posted) = (state.reason.clone(), state.posted.clone());
         let (job_id, state) = (id.into(), now.unwrap().into());
-        Ok(pb::Job { job_id, spec: Some(spec), state, currency: "USD".into(), ..pb::Job::default() })
+        Ok(pb::Job { job_id, spec: Some(spec), state, reason, posted, currency: "USD".into(), ..pb::Job::default() })
     }
 }
 

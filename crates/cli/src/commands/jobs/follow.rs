@@ -80,6 +80,8 @@ struct Sink {
     shown: BTreeMap<(String, u32), u64>,
     /// Unfinished lines of ranks, while lines are told apart.
     unfinished: BTreeMap<u32, Vec<u8>>,
+    /// Beginnings of letters at the end of what came, with their places, while pieces are JSON texts.
+    letters: BTreeMap<(String, u32), (u64, Vec<u8>)>,
     run: Option<String>,
     pieces: Vec<Value>,
 }
@@ -92,6 +94,7 @@ impl Sink {
             with_ranks,
             shown: BTreeMap::new(),
             unfinished: BTreeMap::new(),
+            letters: BTreeMap::new(),
             run: None,
             pieces: Vec::new(),
         }
@@ -116,13 +119,35 @@ impl Sink {
         if self.with_ranks { self.take_lines(piece.rank, new) } else { self.terminal.raw(new) }
     }
 
+    /// A letter of several bytes that is cut by the end of a piece is kept for the next one.
     fn take_json(&mut self, piece: &pb::StreamLogsResponse, offset: u64, new: &[u8]) -> Result<(), Failure> {
+        self.end_letters(Some(&piece.run_id))?;
+        let key = (piece.run_id.clone(), piece.rank);
+        let (offset, mut bytes) = self.letters.remove(&key).unwrap_or((offset, Vec::new()));
+        bytes.extend_from_slice(new);
+        let rest = bytes.split_off(leeway_server::logs::whole_letters(&bytes));
+        if !rest.is_empty() {
+            self.letters.insert(key, (offset + bytes.len() as u64, rest));
+        }
+        if bytes.is_empty() { Ok(()) } else { self.put_json(&piece.run_id, piece.rank, offset, &bytes) }
+    }
+
+    /// Shows what was kept of letters that will not be finished: of all runs, or of all but one.
+    fn end_letters(&mut self, but: Option<&str>) -> Result<(), Failure> {
+        while let Some(key) = self.letters.keys().find(|(run, _)| Some(run.as_str()) != but).cloned() {
+            let (offset, rest) = self.letters.remove(&key).unwrap_or_default();
+            self.put_json(&key.0, key.1, offset, &rest)?;
+        }
+        Ok(())
+    }
+
+    fn put_json(&mut self, run_id: &str, rank: u32, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         let value = json!({
             "kind": "output",
-            "run_id": piece.run_id,
-            "rank": piece.rank,
+            "run_id": run_id,
+            "rank": rank,
             "offset": offset,
-            "text": String::from_utf8_lossy(new),
+            "text": String::from_utf8_lossy(bytes),
         });
         if self.follow {
             return self.terminal.value(&value);
@@ -136,7 +161,7 @@ impl Sink {
         kept.extend_from_slice(new);
         let whole = match kept.iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
-            None if kept.len() > MAX_LINE_BYTES => kept.len(),
+            None if kept.len() > MAX_LINE_BYTES => leeway_server::logs::whole_letters(kept),
             None => return Ok(()),
         };
         let lines: Vec<u8> = kept.drain(..whole).collect();
@@ -154,13 +179,20 @@ impl Sink {
 
     fn finish(&mut self, job: &pb::Job) -> Result<(), Failure> {
         self.end_lines()?;
+        self.end_letters(None)?;
         if !self.terminal.json {
+            if self.follow {
+                self.terminal.remark(&crate::render::jobs::ended(job));
+            }
             return Ok(());
         }
         let state = state_word(job.state());
         let exit_code = Exit::of_job(job.state()).code();
         if self.follow {
-            let last = json!({ "kind": "ended", "job_id": job.job_id, "state": state, "exit_code": exit_code });
+            let mut last = json!({ "kind": "ended", "job_id": job.job_id, "state": state, "exit_code": exit_code });
+            last["reason"] = job.reason.as_ref().map_or(Value::Null, |reason| crate::json::of("Reason", reason));
+            last["posted"] = job.posted.as_ref().map_or(Value::Null, |bill| crate::json::of("Bill", bill));
+            last["currency"] = job.currency.clone().into();
             return self.terminal.value(&last);
         }
         let pieces = std::mem::take(&mut self.pieces);
@@ -189,6 +221,36 @@ mod tests {
     fn each_line_says_which_machine_wrote_it() {
         assert_eq!(prefixed(1, b"a\nb\n"), b"[1] a\n[1] b\n");
         assert_eq!(prefixed(0, b"half"), b"[0] half\n");
+    }
+
+    #[test]
+    fn a_letter_that_a_piece_ends_in_is_shown_whole_with_the_next() {
+        let mut sink = Sink::new(Terminal::silent(), false, false);
+        sink.terminal.json = true;
+        let text = "añ→🦀".as_bytes();
+        for (at, byte) in text.iter().enumerate() {
+            let (run_id, data) = ("j-1-r1".to_owned(), vec![*byte].into());
+            sink.take(&pb::StreamLogsResponse { run_id, rank: 0, offset: at as u64, data }).unwrap();
+        }
+        let shown: Vec<(u64, &str)> = sink
+            .pieces
+            .iter()
+            .map(|piece| (piece["offset"].as_u64().unwrap(), piece["text"].as_str().unwrap()))
+            .collect();
+        assert_eq!(shown, [(0, "a"), (1, "ñ"), (3, "→"), (6, "🦀")]);
+        // What is no text, and what ends in the middle of a letter, is not kept back for ever.
+        let odd = |run_id: &str, data: &'static [u8]| pb::StreamLogsResponse {
+            run_id: run_id.into(),
+            rank: 0,
+            offset: 10,
+            data: data.into(),
+        };
+        sink.take(&odd("j-1-r2", b"\xff\xe2\x86")).unwrap();
+        assert_eq!(sink.pieces.len(), 5);
+        sink.take(&odd("j-1-r3", b"x")).unwrap();
+        let texts: Vec<&str> = sink.pieces[4..].iter().map(|piece| piece["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, ["\u{fffd}", "\u{fffd}", "x"]);
+        assert_eq!(sink.pieces[5]["offset"], 11);
     }
 
     #[test]

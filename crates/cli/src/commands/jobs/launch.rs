@@ -19,8 +19,8 @@ use crate::{json, render};
 pub(super) fn run(args: LaunchArgs, context: &Online<'_>) -> Result<Exit, Failure> {
     let terminal = context.terminal;
     let (jobs, currency) = read(&args, context)?;
-    for note in jobs.iter().flat_map(|job| &job.notes) {
-        terminal.remark(&format!("note: {note}"));
+    for note in notes(&jobs) {
+        terminal.remark(&note);
     }
     context.with(|client| async move {
         if args.dryrun {
@@ -28,6 +28,22 @@ pub(super) fn run(args: LaunchArgs, context: &Online<'_>) -> Result<Exit, Failur
         }
         launch(&args, jobs, currency, &client, terminal).await
     })
+}
+
+/// What there is to remark about the jobs; what holds of several of them is said once.
+fn notes(jobs: &[JobFile]) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for note in jobs.iter().flat_map(|job| &job.notes) {
+        match counts.iter_mut().find(|(known, _)| *known == note.as_str()) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((note.as_str(), 1)),
+        }
+    }
+    let line = |(note, count): (&str, usize)| match count {
+        1 => format!("note: {note}"),
+        count => format!("note: of {count} jobs: {note}"),
+    };
+    counts.into_iter().map(line).collect()
 }
 
 /// The jobs of the file with what the command line changes of them, and the currency of their amounts.
@@ -159,7 +175,8 @@ async fn dry_run(jobs: &[JobFile], currency: Currency, client: &Client, terminal
             json!({ "dryrun": found.iter().map(one).collect::<Vec<_>>() })
         },
     )?;
-    Ok(Exit::Success)
+    let all_fit = found.iter().all(|(_, _, evaluation)| !evaluation.candidates.is_empty());
+    Ok(if all_fit { Exit::Success } else { Exit::NothingFits })
 }
 
 async fn launch(
@@ -287,7 +304,7 @@ async fn attend(
         } else if args.wait {
             let job = status::wait(job_id, status::Patience::default(), client, terminal).await?;
             if !terminal.json {
-                terminal.text(&render::jobs::change(&job))?;
+                terminal.text(&render::jobs::ended(&job))?;
             }
             let exit = Exit::of_job(job.state());
             ended.jobs.push(job);
