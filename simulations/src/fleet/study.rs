@@ -269,13 +269,16 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
 pub fn warnings(rows: &[Row]) -> Vec<String> {
     let mut warnings = Vec::new();
     let runs = rows.iter().filter(|row| row.policy == rows[0].policy).count();
-    if runs < FEW {
+    if runs == 1 {
+        warnings.push("one seed is one course of events; another may differ, and there is no interval".into());
+    } else if runs < FEW {
         warnings.push(format!("{runs} seeds for each policy are few; intervals over fewer than {FEW} are rough"));
     }
     let open: u64 = rows.iter().map(|row| row.open).sum();
     if open > 0 {
+        let jobs = if open == 1 { "job" } else { "jobs" };
         warnings
-            .push(format!("{open} jobs had not ended when their run was given up; their cost so far is not counted"));
+            .push(format!("{open} {jobs} had not ended when a run was given up; what they cost so far is not counted"));
     }
     let refused: u64 = rows.iter().map(|row| row.refused).sum();
     if refused > 0 {
