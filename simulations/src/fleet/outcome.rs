@@ -20,6 +20,8 @@ pub struct Ended {
     pub name: Box<str>,
     pub team: Box<str>,
     pub state: JobState,
+    /// Code of the reason, where it failed.
+    pub failure: Option<Box<str>>,
     pub submitted: Timestamp,
     pub first_start: Option<Timestamp>,
     pub ended: Timestamp,
@@ -76,6 +78,7 @@ impl Ended {
             name: job.spec.name.as_str().into(),
             team: known.team.clone(),
             state: job.state,
+            failure: job.reason.as_ref().filter(|_| job.state == JobState::Failed).map(|reason| reason.code.clone()),
             submitted: job.submitted,
             first_start: known.first_start,
             ended: job.ended.unwrap_or(job.since),
@@ -184,6 +187,8 @@ pub struct Totals {
     pub by_team: BTreeMap<Box<str>, Sums>,
     pub waits: Spread,
     pub turnarounds: Spread,
+    /// Jobs that failed, by the code of the reason.
+    pub failures: BTreeMap<Box<str>, u64>,
     pub launches_refused: u64,
     /// Runs whose machines a market took.
     pub machines_taken: u64,
@@ -203,6 +208,9 @@ impl Totals {
             self.waits.add(wait);
         }
         self.turnarounds.add(ended.turnaround());
+        if let Some(reason) = &ended.failure {
+            *self.failures.entry(reason.clone()).or_default() += 1;
+        }
     }
 
     pub fn ended(&self) -> u64 {

@@ -6,6 +6,8 @@
 //! of the scenario; `chart`, `html` and `format` are what those are written with. A further figure of a policy, such as
 //! its cost over the optimum, is a column of `tables::cost`.
 
+use std::path::Path;
+
 use super::scenario::build::Choice;
 use super::study::{Plan, Ran};
 
@@ -18,7 +20,7 @@ mod setting;
 mod tables;
 mod view;
 
-use format::{count, listed, plural};
+use format::{count, listed, moment, plural};
 use html::Html;
 use view::View;
 
@@ -51,7 +53,7 @@ fn head(html: &mut Html, view: &View) {
     let nothing = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
     html.tag("meta").set("http-equiv", "Content-Security-Policy").set("content", nothing).empty();
     html.tag("meta").set("name", "color-scheme").set("content", "light dark").empty();
-    html.tag("title").text(&format!("{}: simulation report", view.plan.scenario.name));
+    html.tag("title").text(&format!("{}: simulation report", name(view)));
     html.tag("style").hold(|html| html.raw(STYLE));
 }
 
@@ -68,7 +70,8 @@ fn body(html: &mut Html, view: &View) {
         if !view.plan.scenario.scenario.budgets.is_empty() {
             section(html, "Budgets", |html| tables::budgets(html, view));
         }
-        section(html, "Deadlines and waiting", |html| {
+        let has_deadlines = view.any(|row| row.with_deadline > 0);
+        section(html, if has_deadlines { "Deadlines and waiting" } else { "Waiting" }, |html| {
             tables::service(html, view);
             plots::waits::draw(html, view);
             plots::series::queue(html, view);
@@ -98,7 +101,7 @@ fn section(html: &mut Html, title: &str, inner: impl FnOnce(&mut Html)) {
 fn heading(html: &mut Html, view: &View) {
     let scenario = &view.plan.scenario.scenario;
     html.tag("p").class("eyebrow").text("Leeway simulation report");
-    html.tag("h1").text(&view.plan.scenario.name);
+    html.tag("h1").text(name(view));
     html.tag("p").class("about").text(&scenario.about);
     let jobs: Vec<u64> = view.rows.iter().map(|row| row.jobs + row.open).collect();
     let (least, most) = (jobs.iter().min().copied().unwrap_or(0), jobs.iter().max().copied().unwrap_or(0));
@@ -109,7 +112,7 @@ fn heading(html: &mut Html, view: &View) {
     };
     let policies: Vec<String> = view.policies.iter().map(|policy| policy.name.to_owned()).collect();
     let facts = [
-        format!("{} from {}", scenario.length, scenario.start),
+        format!("{} from {}", scenario.length, moment(scenario.start)),
         jobs,
         plural(scenario.clusters.len() as f64, "cluster", "clusters"),
         if policies.len() == 1 {
@@ -124,6 +127,12 @@ fn heading(html: &mut Html, view: &View) {
             html.tag("li").text(fact);
         }
     });
+}
+
+/// The scenario's name; of a file without the way to it, which is nobody else's business.
+fn name<'v>(view: &'v View) -> &'v str {
+    let path = Path::new(&view.plan.scenario.name);
+    path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(&view.plan.scenario.name)
 }
 
 fn seeds(view: &View) -> String {
@@ -180,8 +189,8 @@ fn method(html: &mut Html, view: &View) {
     let mut says = vec![
         "The scheduler, its ledger and its policies are those of production; the clusters, the markets and the jobs are \
          simulated.",
-        "An hour of useful work is an hour of one machine doing work that was not lost, on machines of relative speed 1: the \
-         cost of it counts what interruptions wasted.",
+        "An hour of useful work is an hour of one machine of relative speed 1 doing work that was not lost, for a job that \
+         succeeded. The cost of such an hour bears what interruptions and failed jobs wasted.",
     ];
     if view.seeds() > 1 {
         says.push(
@@ -189,8 +198,6 @@ fn method(html: &mut Html, view: &View) {
              Differences are therefore taken seed by seed. Figures of a policy are means over its seeds; intervals are those of \
              the mean, at 95 %, by a bootstrap over the seeds.",
         );
-    } else {
-        says.push("One seed is one course of events. Another one may differ; compare several seeds before you decide.");
     }
     if view.policies.len() > 1 {
         says.push("\"Against the first\" is the cost of an hour of work under a policy divided by that under the first policy with the same seed, less one.");

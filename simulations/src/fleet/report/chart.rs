@@ -107,11 +107,11 @@ pub fn ticks(low: f64, high: f64, about: usize, label: impl Fn(f64, f64) -> Stri
     values.into_iter().map(|value| Tick { value, label: label(value, step) }).collect()
 }
 
-/// Dollars with as many places as the step needs, and with k and M for what is large.
+/// Dollars with as many places as the step needs, and with k and M where steps are large.
 pub fn money(value: f64, step: f64) -> String {
-    let (value, step, unit) = match value.abs().max(step) {
-        large if large >= 1e6 => (value / 1e6, step / 1e6, "M"),
-        large if large >= 1e4 => (value / 1e3, step / 1e3, "k"),
+    let (value, step, unit) = match step {
+        large if large >= 5e5 => (value / 1e6, step / 1e6, "M"),
+        large if large >= 2e4 => (value / 1e3, step / 1e3, "k"),
         _ => (value, step, ""),
     };
     if value == 0.0 {
@@ -166,28 +166,40 @@ pub fn time_ticks(hours: f64, about: usize) -> Vec<Tick> {
     (0..=last).map(|number| number as f64 * step).map(|value| Tick { value, label: label(value) }).collect()
 }
 
-/// Marks at the lengths of waits from a second to a year, in hours, that lie between two.
-pub fn wait_ticks(low: f64, high: f64, is_narrow: bool) -> Vec<Tick> {
-    const MARKS: [(f64, &str, bool); 12] = [
-        (1.0, "1 s", true),
-        (10.0, "10 s", false),
-        (60.0, "1 min", true),
-        (600.0, "10 min", true),
-        (3_600.0, "1 h", true),
-        (21_600.0, "6 h", false),
-        (86_400.0, "1 d", true),
-        (259_200.0, "3 d", false),
-        (604_800.0, "1 week", true),
-        (2_592_000.0, "30 d", false),
-        (7_776_000.0, "90 d", false),
-        (31_536_000.0, "1 year", true),
+/// Marks at the lengths of waits, in hours, that lie between two: the fewest that are about `about`.
+pub fn wait_ticks(low: f64, high: f64, about: usize) -> Vec<Tick> {
+    // Seconds, and the finest of three grids that the mark belongs to.
+    const MARKS: [(f64, &str, u8); 22] = [
+        (1.0, "1 s", 0),
+        (5.0, "5 s", 2),
+        (10.0, "10 s", 1),
+        (30.0, "30 s", 2),
+        (60.0, "1 min", 0),
+        (120.0, "2 min", 2),
+        (300.0, "5 min", 2),
+        (600.0, "10 min", 0),
+        (1_800.0, "30 min", 1),
+        (3_600.0, "1 h", 0),
+        (7_200.0, "2 h", 2),
+        (14_400.0, "4 h", 2),
+        (21_600.0, "6 h", 1),
+        (43_200.0, "12 h", 2),
+        (86_400.0, "1 d", 0),
+        (172_800.0, "2 d", 2),
+        (259_200.0, "3 d", 1),
+        (604_800.0, "7 d", 0),
+        (1_209_600.0, "14 d", 2),
+        (2_592_000.0, "30 d", 1),
+        (7_776_000.0, "90 d", 1),
+        (31_536_000.0, "365 d", 0),
     ];
-    let fits = |secs: f64| (low..=high).contains(&(secs / 3_600.0));
-    MARKS
-        .into_iter()
-        .filter(|(secs, _, matters)| fits(*secs) && (*matters || !is_narrow))
-        .map(|(secs, label, _)| Tick { value: secs / 3_600.0, label: label.into() })
-        .collect()
+    let within = |grid: u8| {
+        let fits =
+            MARKS.into_iter().filter(move |(secs, _, of)| *of <= grid && (low..=high).contains(&(secs / 3_600.0)));
+        fits.map(|(secs, label, _)| Tick { value: secs / 3_600.0, label: label.into() }).collect::<Vec<_>>()
+    };
+    let enough = (0..2).map(within).find(|ticks| ticks.len() >= about);
+    enough.unwrap_or_else(|| within(2))
 }
 
 /// About how wide a text is.
@@ -253,17 +265,25 @@ pub fn bottom_axis(html: &mut Html, frame: &Frame, scale: &Scale, ticks: &[Tick]
     label(html, "axis middle", (f64::midpoint(from, to), y + 36.0), measures);
 }
 
-/// A path through points.
+/// A path through points; those in the middle of a level stretch are left out.
 pub fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut text = String::new();
-    let mut last = None;
+    let mut level: Option<String> = None;
+    let mut last: Option<String> = None;
     for (x, y) in points {
         let (x, y) = (Px(x).to_string(), Px(y).to_string());
-        match last.replace(y.clone()) {
-            None => text.push_str(&format!("M{x} {y}")),
-            Some(before) if before == y => text.push_str(&format!("H{x}")),
-            Some(_) => text.push_str(&format!("L{x} {y}")),
+        if last.as_ref() == Some(&y) {
+            level = Some(x);
+            continue;
         }
+        if let Some(x) = level.take() {
+            text.push_str(&format!("H{x}"));
+        }
+        text.push_str(&format!("{}{x} {y}", if last.is_none() { 'M' } else { 'L' }));
+        last = Some(y);
+    }
+    if let Some(x) = level {
+        text.push_str(&format!("H{x}"));
     }
     text
 }
@@ -276,7 +296,7 @@ mod tests {
     fn marks_are_round_and_hold_all_values() {
         for (low, high, about, first, last, step) in [
             (0.0, 0.93, 5, 0.0, 1.0, 0.2),
-            (0.0, 7_300.0, 4, 0.0, 7_500.0, 2_500.0),
+            (0.0, 7_300.0, 4, 0.0, 8_000.0, 2_000.0),
             (0.0, 12.0, 4, 0.0, 15.0, 5.0),
             (0.41, 0.47, 4, 0.4, 0.48, 0.02),
             (0.0, 0.0, 4, 0.0, 1.0, 0.25),
@@ -310,21 +330,27 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_marked_where_they_lie() {
-        let labels = |narrow| wait_ticks(0.01, 30.0, narrow).into_iter().map(|tick| tick.label).collect::<Vec<_>>();
-        assert_eq!(labels(false), ["1 min", "10 min", "1 h", "6 h", "1 d"]);
-        assert_eq!(labels(true), ["1 min", "10 min", "1 h", "1 d"]);
+    fn waits_are_marked_as_finely_as_there_is_room() {
+        let labels =
+            |low, high, about| wait_ticks(low, high, about).into_iter().map(|tick| tick.label).collect::<Vec<_>>();
+        assert_eq!(labels(0.01, 30.0, 4), ["1 min", "10 min", "1 h", "1 d"]);
+        assert_eq!(labels(0.01, 30.0, 6), ["1 min", "10 min", "30 min", "1 h", "6 h", "1 d"]);
+        assert_eq!(labels(0.012, 0.2, 4), ["1 min", "2 min", "5 min", "10 min"]);
     }
 
     #[test]
     fn money_on_an_axis_has_the_places_of_its_step() {
         assert_eq!([money(0.0, 0.2), money(0.4, 0.2), money(0.25, 0.25)], ["$0", "$0.40", "$0.25"]);
-        assert_eq!([money(7_500.0, 2_500.0), money(25_000.0, 5_000.0)], ["$7,500", "$25k"]);
+        assert_eq!(
+            [money(7_500.0, 2_500.0), money(15_000.0, 5_000.0), money(60_000.0, 20_000.0)],
+            ["$7,500", "$15,000", "$60k"]
+        );
         assert_eq!([money(2_500_000.0, 500_000.0), whole(0.5, 0.5)], ["$2.5M", ""]);
     }
 
     #[test]
     fn a_path_names_a_height_only_where_it_changes() {
-        assert_eq!(path([(0.0, 1.0), (1.0, 1.0), (2.0, 3.0)]), "M0 1H1L2 3");
+        assert_eq!(path([(0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (3.0, 3.0), (4.0, 3.0)]), "M0 1H2L3 3H4");
+        assert_eq!(path([]), "");
     }
 }

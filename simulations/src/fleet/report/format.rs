@@ -1,6 +1,6 @@
 //! Numbers as people read them, the same on the page and on the terminal.
 
-use leeway_model::Millis;
+use leeway_model::{Millis, Timestamp};
 
 /// To the cent, with thousands set apart.
 pub fn dollars(amount: f64) -> String {
@@ -37,6 +37,16 @@ pub fn percent(share: f64) -> String {
 /// Hours in the unit in which a person would say them.
 pub fn length(hours: f64) -> String {
     Millis::from_secs_f64((hours * 3_600.0).round()).to_string()
+}
+
+/// An instant to the minute, or the day alone at its very beginning, in UTC.
+pub fn moment(at: Timestamp) -> String {
+    let text = at.to_string();
+    match text.split_once('T') {
+        Some((day, "00:00:00Z")) => day.to_owned(),
+        Some((day, time)) => format!("{day} {} UTC", time.get(..5).unwrap_or(time)),
+        None => text,
+    }
 }
 
 /// A word in the singular or the plural.
@@ -87,6 +97,13 @@ mod tests {
     fn counts_and_means_keep_only_the_places_that_say_something() {
         assert_eq!([count(1_234.4), count(-0.2), mean_count(3.0), mean_count(2.5)], ["1,234", "0", "3", "2.5"]);
         assert_eq!([change(-0.5234), change(0.02), percent(0.876)], ["-52.3 %", "+2.0 %", "88 %"]);
+    }
+
+    #[test]
+    fn a_moment_is_a_day_or_a_minute() {
+        let text = |text: &str| moment(text.parse().unwrap());
+        assert_eq!(text("2026-03-02T00:00:00Z"), "2026-03-02");
+        assert_eq!(text("2026-03-03T04:03:04.563Z"), "2026-03-03 04:03 UTC");
     }
 
     #[test]

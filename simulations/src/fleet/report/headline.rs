@@ -1,7 +1,10 @@
 //! The answer first, in sentences, and beside it whatever would make it worth less.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::super::study::{self, Summary};
-use super::format::{change, count, dollars, listed, mean_count, per_hour, plural};
+use super::format::{change, count, dollars, listed, per_hour, plural};
 use super::view::{Policy, View};
 
 /// The policy that people have without a scheduler.
@@ -26,13 +29,13 @@ pub fn answer(view: &View) -> Answer {
             dollars(of.cost),
             plural(of.jobs, "job", "jobs")
         );
-        return Answer { sentence, more: Vec::new() };
+        return Answer { sentence, more: flaw(of).map(|flaw| format!("But it {flaw}.")).into_iter().collect() };
     };
     let mut more = Vec::new();
     let sentence = if best.number == first.number {
         let against = |policy: &Policy| {
             let of = &policy.summary;
-            format!("{} costs {}", policy.name, apart(of, true))
+            format!("{} costs {}", policy.name, apart(of))
         };
         more.push(format!("{}.", listed(&view.policies[1..].iter().map(against).collect::<Vec<_>>())));
         format!(
@@ -45,7 +48,7 @@ pub fn answer(view: &View) -> Answer {
             "{} is the cheapest: {} for an hour of useful work, {} than {}.",
             best.name,
             per_hour(of.cost_per_work_hour),
-            apart(of, false),
+            apart(of),
             first.name
         )
     };
@@ -56,7 +59,7 @@ pub fn answer(view: &View) -> Answer {
     if has_on_demand && first.name != ON_DEMAND && best.name != ON_DEMAND {
         let against = view.against(ON_DEMAND);
         if let Some(of) = against.iter().find(|of| of.policy == best.name) {
-            more.push(format!("Against {ON_DEMAND} it is {}.", apart(of, false)));
+            more.push(format!("Against {ON_DEMAND} it is {}.", apart(of)));
         }
     }
     if let Some(flaw) = flaw(of) {
@@ -67,26 +70,22 @@ pub fn answer(view: &View) -> Answer {
             .min_by(|a, b| a.summary.cost_per_work_hour.total_cmp(&b.summary.cost_per_work_hour));
         more.push(match clean {
             Some(clean) => format!(
-                "But it {flaw}. Of those that met every deadline and finished every job, {} is the cheapest, at {} for an \
+                "But it {flaw}. Of those that met every deadline and did every job, {} is the cheapest, at {} for an \
                  hour of work.",
                 clean.name,
                 per_hour(clean.summary.cost_per_work_hour)
             ),
-            None => format!("But it {flaw}, and no other policy met every deadline and finished every job."),
+            None => format!("But it {flaw}, and no other policy met every deadline and did every job."),
         });
     }
-    Answer { sentence, more }
+    // A number and its sign stay on one line.
+    let joined = |text: &String| text.replace(" %", "\u{a0}%");
+    Answer { sentence: joined(&sentence), more: more.iter().map(joined).collect() }
 }
 
 /// "52.3 % less (95 % interval 54.0 % less to 50.1 % less)".
-fn apart(of: &Summary, is_costing: bool) -> String {
-    let side = |share: f64| {
-        let word = match (share < 0.0, is_costing) {
-            (true, _) => "less",
-            (false, _) => "more",
-        };
-        format!("{:.1} % {word}", share.abs() * 100.0)
-    };
+fn apart(of: &Summary) -> String {
+    let side = |share: f64| format!("{:.1} % {}", share.abs() * 100.0, if share < 0.0 { "less" } else { "more" });
     if of.cost_against_first.is_nan() {
         return "not comparable, as the first policy paid nothing,".into();
     }
@@ -99,11 +98,16 @@ fn apart(of: &Summary, is_costing: bool) -> String {
 
 /// What a policy is cheap at the price of.
 fn flaw(of: &Summary) -> Option<String> {
-    let missed = (of.missed > 0.0)
-        .then(|| format!("missed {} of {} deadlines", mean_count(of.missed), mean_count(of.with_deadline)));
-    let open = (of.open > 0.0).then(|| format!("left {} jobs unfinished", mean_count(of.open)));
-    let parts: Vec<String> = [missed, open].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| listed(&parts))
+    let all = of.jobs + of.open;
+    // Means of several runs have a place, as in the tables.
+    let number = |value: f64| if of.runs > 1 { format!("{value:.1}") } else { count(value) };
+    let part = |is_there: bool, text: String| is_there.then_some(text);
+    let undone = of.jobs - of.succeeded;
+    let missed = part(of.missed > 0.0, format!("missed {} of {:.0} deadlines", number(of.missed), of.with_deadline));
+    let undone = part(undone > 0.0, format!("ended {} of {all:.0} jobs without success", number(undone)));
+    let open = part(of.open > 0.0, format!("left {} of {all:.0} jobs unfinished", number(of.open)));
+    let parts: Vec<String> = [missed, undone, open].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{}{}", listed(&parts), if of.runs > 1 { " in a run on average" } else { "" }))
 }
 
 /// A figure that stands by itself.
@@ -128,7 +132,7 @@ pub fn tiles(view: &View) -> Vec<Tile> {
         Some(first) => Tile {
             what: "Against the first policy",
             value: change(of.cost_against_first),
-            note: format!("an hour of work beside {}", first.name),
+            note: format!("for an hour of work, beside {}", first.name),
             is_bad: false,
         },
         None => Tile {
@@ -167,31 +171,47 @@ pub fn tiles(view: &View) -> Vec<Tile> {
     tiles
 }
 
+/// " (NO_PROGRESS 12, PROGRAM_FAILED 3)", the most frequent first.
+fn failures(policy: &Policy) -> String {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (code, count) in policy.runs.iter().flat_map(|ran| &ran.outcome.totals.failures) {
+        *sums.entry(code).or_default() += count;
+    }
+    let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
+    sums.sort_by_key(|(code, number)| (Reverse(*number), *code));
+    let parts: Vec<String> = sums.iter().map(|(code, number)| format!("{code} {}", count(*number as f64))).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
 /// What a reader must know before the tables: what `study` warns of, and what went wrong in the runs themselves.
 pub fn warnings(view: &View) -> Vec<String> {
     let mut warnings = Vec::new();
     for policy in &view.policies {
         let sum =
             |figure: &dyn Fn(&study::Row) -> u64| policy.runs.iter().map(|ran| figure(&ran.row)).sum::<u64>() as f64;
+        let mut faults = Vec::new();
         let missed = sum(&|row| row.missed);
         if missed > 0.0 {
-            let of = count(sum(&|row| row.with_deadline));
-            warnings.push(format!("{} missed {} of {of} deadlines", policy.name, count(missed)));
+            faults.push(format!("missed {} of {} deadlines", count(missed), count(sum(&|row| row.with_deadline))));
         }
         let failed = sum(&|row| row.failed);
         if failed > 0.0 {
-            warnings.push(format!("{}: {} failed", policy.name, plural(failed, "job", "jobs")));
-        }
-        let overrun = policy.runs.iter().map(|ran| ran.row.overrun_micros).max().unwrap_or(0) as f64 / 1e6;
-        if overrun > 0.0 {
-            warnings.push(format!("{} overran its budgets, by {} at the most", policy.name, dollars(overrun)));
+            faults.push(format!("ended {} in failure{}", plural(failed, "job", "jobs"), failures(policy)));
         }
         let open = sum(&|row| row.open);
         if open > 0.0 {
             let states =
                 policy.runs.iter().map(|ran| study::open_states(&ran.outcome)).find(|states| !states.is_empty());
             let states = states.map_or(String::new(), |states| format!(" (in one run {states})"));
-            warnings.push(format!("{} left {} unfinished{states}", policy.name, plural(open, "job", "jobs")));
+            faults.push(format!("left {} unfinished{states}", plural(open, "job", "jobs")));
+        }
+        let overrun = policy.runs.iter().map(|ran| ran.row.overrun_micros).max().unwrap_or(0) as f64 / 1e6;
+        if overrun > 0.0 {
+            faults.push(format!("overran its budgets by {} at the most", dollars(overrun)));
+        }
+        if !faults.is_empty() {
+            let over = if policy.runs.len() > 1 { " over all seeds" } else { "" };
+            warnings.push(format!("{} {}{over}", policy.name, listed(&faults)));
         }
         let mut refusals: Vec<(&str, u64, &str)> = Vec::new();
         for (code, (number, example)) in policy.runs.iter().flat_map(|ran| &ran.outcome.refusals.0) {
@@ -209,4 +229,42 @@ pub fn warnings(view: &View) -> Vec<String> {
         warnings.extend(study::warnings(&view.rows));
     }
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(runs: u64) -> Summary {
+        let outcome = super::super::super::Outcome::default();
+        let rows: Vec<study::Row> = (0..runs)
+            .map(|seed| study::Row {
+                jobs: 10,
+                succeeded: 10,
+                with_deadline: 5,
+                cost_micros: 1_000_000,
+                cost_per_work_hour: 0.5,
+                ..study::Row::of("b", seed, &outcome)
+            })
+            .collect();
+        study::summaries(&rows).remove(0)
+    }
+
+    #[test]
+    fn a_difference_is_said_with_its_interval_or_with_the_lack_of_one() {
+        let many = Summary { cost_against_first: -0.523, against_low: -0.54, against_high: 0.01, ..summary(5) };
+        assert_eq!(apart(&many), "52.3 % less (95 % interval from 54.0 % less to 1.0 % more)");
+        assert_eq!(apart(&Summary { runs: 1, ..many.clone() }), "52.3 % less (one seed, so no interval)");
+        let none = Summary { cost_against_first: f64::NAN, ..many };
+        assert!(apart(&none).contains("not comparable"));
+    }
+
+    #[test]
+    fn what_a_low_cost_hides_is_said() {
+        assert_eq!(flaw(&summary(2)), None);
+        let bad = Summary { missed: 1.5, succeeded: 8.0, open: 1.0, ..summary(2) };
+        let says = "missed 1.5 of 5 deadlines, ended 2.0 of 11 jobs without success and left 1.0 of 11 jobs unfinished \
+                    in a run on average";
+        assert_eq!(flaw(&bad).as_deref(), Some(says));
+    }
 }

@@ -34,7 +34,12 @@ pub fn legend<'t>(html: &mut Html, entries: impl Iterator<Item = (String, &'t st
     html.tag("ul").class("legend").hold(|html| {
         for (class, text) in entries {
             html.tag("li").hold(|html| {
-                html.tag("span").class(format_args!("key {class}")).text("");
+                if let Some(of) = class.strip_prefix("of-line ") {
+                    let sign = html.tag("svg").class("key").set("viewBox", "0 0 30 12").set("aria-hidden", "true");
+                    sign.hold(|html| html.tag("path").class(format_args!("line {of}")).set("d", "M1 6H29").empty());
+                } else {
+                    html.tag("span").class(format_args!("key {class}")).text("");
+                }
                 html.text(text);
             });
         }
@@ -48,9 +53,9 @@ pub fn policies_legend(html: &mut Html, view: &View) {
     }
 }
 
-/// Colours are eight, and lines that share one differ in their dashes.
+/// Colours are eight. Dashes are four, so that lines that lie on each other are all seen.
 pub fn colour(policy: &Policy) -> String {
-    format!("s{} d{}", policy.number % 8, policy.number / 8 % 3)
+    format!("s{} d{}", policy.number % 8, policy.number % 4)
 }
 
 /// Time from the start of the simulation to the end of the longest run, along the lower edge.
@@ -78,7 +83,7 @@ fn shock_entry(view: &View) -> Option<(String, &'static str)> {
     (!setup.shocks.is_empty()).then(|| ("of-shock".to_owned(), "shock"))
 }
 
-/// "from 2d for 6h: spot prices times 2.5 on east and west".
+/// "From 2d for 6h: spot prices times 2.5 on east and west".
 pub fn shock_text(view: &View, shock: &Shock) -> String {
     let what = match shock.kind {
         ShockKind::Price(factor) => format!("spot prices times {factor}"),
@@ -93,7 +98,12 @@ pub fn shock_text(view: &View, shock: &Shock) -> String {
         .map(|cluster| cluster.spec.name.to_string())
         .collect();
     let place = if all > 1 && names.len() == all { "all clusters".to_owned() } else { format::listed(&names) };
-    format!("from {} for {}: {what} on {place}", shock.at, shock.length)
+    format!("From {} for {}: {what} on {place}", shock.at, shock.length)
+}
+
+/// About how many marks an axis of whole numbers up to this one has, so that none lies between two of them.
+fn marks(most: f64) -> usize {
+    (most.ceil() as usize).clamp(1, 4)
 }
 
 /// Stretches of the data that tell what was there when a pointer rests on them.
@@ -131,8 +141,8 @@ fn end_labels(html: &mut Html, frame: &Frame, mut ends: Vec<(f64, String, &str)>
 }
 
 /// An axis at the left from zero to a value, whose top mark is the end of the scale.
-fn zero_axis(html: &mut Html, frame: &Frame, most: f64, label: impl Fn(f64, f64) -> String) -> Scale {
-    let ticks: Vec<Tick> = chart::ticks(0.0, most, 4, label);
+fn zero_axis(html: &mut Html, frame: &Frame, most: f64, about: usize, label: impl Fn(f64, f64) -> String) -> Scale {
+    let ticks: Vec<Tick> = chart::ticks(0.0, most, about, label);
     let top = ticks.last().map_or(1.0, |tick| tick.value);
     let scale = Scale::linear((0.0, top), frame.y());
     chart::left_axis(html, frame, &scale, &ticks);

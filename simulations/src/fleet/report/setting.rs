@@ -21,7 +21,7 @@ pub fn write(html: &mut Html, view: &View) {
         clusters(html, setup);
         if scenario.clusters.iter().any(|cluster| cluster.market.is_some()) {
             let from =
-                format!("Spot prices and capacity as they were with seed {}, over the whole recording.", setup.seed);
+                format!("Spot prices and capacity as they were with seed {}, over its whole length.", setup.seed);
             html.tag("p").class("aside").text(&from);
         }
     }
@@ -69,7 +69,7 @@ fn clusters(html: &mut Html, setup: &Setup) {
             "Spot",
             "Dollars for a machine-hour: what is declared, or the least, the mean and the most of the market",
         ),
-        Column("Spot capacity", "Share of the time in which there was any, and machines on average and at the most"),
+        Column("Spot capacity", "Share of the time in which there was any, and machines on average of the most"),
     ];
     if has_carbon {
         columns.push(Column("CO2", "Kilograms for a machine-hour"));
@@ -155,19 +155,16 @@ impl Market {
     }
 
     fn prices(&self) -> String {
+        let places = if self.most >= 1.0 { 2 } else { 4 };
         if self.least >= self.most {
-            return format!("${:.4}", self.mean);
+            return format!("${:.places$}", self.mean);
         }
-        format!("${:.4} (${:.4} to ${:.4})", self.mean, self.least, self.most)
+        format!("${:.places$} (${:.places$} to ${:.places$})", self.mean, self.least, self.most)
     }
 
     fn capacity(&self) -> String {
         let there = percent(self.there);
-        format!(
-            "{there} of the time, {:.1} on average, {} at the most",
-            self.machines_mean,
-            count(f64::from(self.machines_most))
-        )
+        format!("{there}, {:.1} of {}", self.machines_mean, count(f64::from(self.machines_most)))
     }
 }
 

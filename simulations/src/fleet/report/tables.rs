@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::outcome::Sums;
-use super::format::{change, count, dollars, mean_count, per_hour, percent};
+use super::format::{change, count, dollars, listed, mean_count, per_hour, percent};
 use super::html::Html;
 use super::view::{Policy, View};
 use crate::stats;
@@ -56,11 +56,15 @@ pub fn table(html: &mut Html, columns: &[Column], rows: Vec<Vec<Cell>>) {
                 });
             });
             html.tag("tbody").hold(|html| {
+                // A name that stands above too is said softly.
+                let mut above: Option<&String> = None;
                 for row in &rows {
                     html.tag("tr").hold(|html| {
                         for (number, cell) in row.iter().enumerate() {
                             let tag = if number == 0 { html.tag("th").set("scope", "row") } else { html.tag("td") };
-                            let tag = if cell.class.is_empty() { tag } else { tag.class(cell.class) };
+                            let is_again = number == 0 && above.replace(&cell.text) == Some(&cell.text);
+                            let class = if is_again { "again" } else { cell.class };
+                            let tag = if class.is_empty() { tag } else { tag.class(class) };
                             let tag = match cell.sort.filter(|sort| sort.is_finite()) {
                                 Some(sort) => tag.set("data-sort", sort),
                                 None => tag,
@@ -87,7 +91,7 @@ pub fn cost(html: &mut Html, view: &View) {
     }
     columns.push(Column("Egress", "Part of the cost for moving bytes between regions"));
     columns.push(Column("Overrun", "Posted to budgets past their holds, mean of the seeds"));
-    columns.push(Column("CO2 kg", "As far as the scenario states what its machines draw"));
+    columns.push(Column("CO2, kg", "As far as the scenario states what its machines draw"));
     let has_carbon = view.any(|row| row.carbon_kg > 0.0);
     if !has_carbon {
         columns.pop();
@@ -124,6 +128,15 @@ pub fn cost(html: &mut Html, view: &View) {
         row
     };
     table(html, &columns, view.policies.iter().map(row).collect());
+    let plans = || view.setup.iter().flat_map(|setup| &setup.clusters);
+    let unknown: Vec<String> = plans()
+        .filter(|plan| plan.carbon.is_none() || plan.watts.is_none())
+        .map(|plan| plan.spec.name.to_string())
+        .collect();
+    if has_carbon && !unknown.is_empty() {
+        let says = format!("CO2 leaves out what is not known: machines in {} count as nothing.", listed(&unknown));
+        html.tag("p").class("aside").text(&says);
+    }
 }
 
 pub fn service(html: &mut Html, view: &View) {
@@ -323,8 +336,12 @@ pub fn budgets(html: &mut Html, view: &View) {
     if view.policies.len() > 1 {
         columns.push(Column("Policy", ""));
     }
+    let stated = &view.plan.scenario.scenario.budgets;
+    let has_parents = stated.iter().any(|budget| budget.parent.is_some());
+    if has_parents {
+        columns.push(Column("Part of", "The budget above it"));
+    }
     columns.extend([
-        Column("Part of", "The budget above it"),
         Column("Cap", ""),
         Column("Spent", "Posted, mean of the seeds"),
         Column("Of cap", "Share of the cap that was spent, mean of the seeds"),
@@ -332,7 +349,7 @@ pub fn budgets(html: &mut Html, view: &View) {
         Column("Overrun", "Posted past a hold, mean of the seeds"),
     ]);
     let mut rows = Vec::new();
-    for stated in &view.plan.scenario.scenario.budgets {
+    for stated in stated {
         for policy in &view.policies {
             let uses: Vec<_> = policy
                 .runs
@@ -354,8 +371,10 @@ pub fn budgets(html: &mut Html, view: &View) {
             if view.policies.len() > 1 {
                 row.push(Cell::text(policy.name));
             }
+            if has_parents {
+                row.push(Cell::text(stated.parent.clone().unwrap_or_default()));
+            }
             row.extend([
-                Cell::text(stated.parent.clone().unwrap_or_default()),
                 Cell::number(dollars(cap), cap),
                 Cell::number(dollars(spent), spent),
                 Cell::number(percent(stats::mean(&shares)), stats::mean(&shares)),

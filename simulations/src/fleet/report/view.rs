@@ -12,8 +12,10 @@ pub struct View<'a> {
     pub plan: &'a Plan,
     pub policies: Vec<Policy<'a>>,
     pub rows: Vec<Row>,
-    /// Hours of the longest run.
+    /// Hours that drawings over time show: those of the longest run, or until nothing changes any more in any run.
     pub hours: f64,
+    /// Whether runs went on longer than that.
+    pub is_cut_off: bool,
     /// The world of the first policy and the first seed, where it can still be made.
     pub setup: Option<Setup>,
 }
@@ -44,8 +46,15 @@ impl<'a> View<'a> {
             Policy { name: runs.first().map_or("", |ran| &ran.row.policy), number, summary, runs }
         };
         let policies = study::summaries(&rows).into_iter().enumerate().map(of).collect();
-        let hours = rows.iter().map(|row| row.length_hours).fold(0.0, f64::max);
-        Self { plan, policies, rows, hours, setup }
+        let length = rows.iter().map(|row| row.length_hours).fold(0.0, f64::max);
+        let busy = ran.iter().map(|ran| busy_until(&ran.outcome.samples)).fold(0.0, f64::max) * 1.04;
+        let is_cut_off = busy > 0.0 && busy < 0.75 * length;
+        Self { plan, policies, rows, hours: if is_cut_off { busy } else { length }, is_cut_off, setup }
+    }
+
+    /// What to say where runs went on longer than the drawings.
+    pub fn cut_off(&self) -> String {
+        if self.is_cut_off { " Nothing changed after the end of the axis.".into() } else { String::new() }
     }
 
     pub fn seeds(&self) -> usize {
@@ -75,6 +84,13 @@ impl<'a> View<'a> {
     pub fn outcomes(&self) -> impl Iterator<Item = &'a Outcome> + '_ {
         self.policies.iter().flat_map(|policy| policy.runs.iter().map(|ran| &ran.outcome))
     }
+}
+
+/// The hour of the first point after which all points are the same.
+fn busy_until(samples: &[Sample]) -> f64 {
+    let is_change = |pair: &[Sample]| Sample { at: pair[1].at, ..pair[0] } != pair[1];
+    let last = samples.windows(2).rposition(is_change);
+    last.map_or(0.0, |before| samples[before + 1].at.as_hours_f64())
 }
 
 impl Policy<'_> {

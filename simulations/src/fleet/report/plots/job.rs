@@ -7,7 +7,7 @@ use leeway_model::{Millis, Timestamp};
 use super::super::super::outcome::{Ended, Stretch};
 use super::super::super::setup::{ClusterPlan, Setup, ShockKind};
 use super::super::chart::{self, Frame, Page, Scale};
-use super::super::format::{dollars, length, plural, short};
+use super::super::format::{dollars, length, moment, plural, short};
 use super::super::html::{Html, Px};
 use super::super::view::{Policy, View};
 use super::{cross, figure};
@@ -164,7 +164,7 @@ fn plot(html: &mut Html, page: Page, shown: &Shown) {
             let result = format!("{}, {}", job.turnaround(), dollars(job.cost.as_units_f64()));
             if page.is_narrow() {
                 chart::label(html, "name start", (frame.left, top + 18.0), &short(policy.name, 22));
-                chart::label(html, "value end", (frame.x().1, top + 18.0), &result);
+                chart::label(html, "value end", (frame.x().1 - 5.0, top + 18.0), &result);
             } else {
                 chart::label(html, "name end", (frame.left - 12.0, middle - 2.0), &short(policy.name, 20));
                 chart::label(html, "tick end", (frame.left - 12.0, middle + 13.0), &result);
@@ -178,7 +178,7 @@ fn plot(html: &mut Html, page: Page, shown: &Shown) {
             chart::label(html, "tick end", ((at + 28.0).min(frame.x().1 + 10.0), top - 11.0), "deadline");
         }
         let ticks = chart::time_ticks(shown.hours, if page.is_narrow() { 4 } else { 9 });
-        let since = shown.job.submitted;
+        let since = moment(shown.job.submitted);
         chart::bottom_axis(html, &frame, &x, &ticks, &format!("time since its submission at {since}"));
     });
 }
@@ -193,7 +193,7 @@ fn draw_market(html: &mut Html, page: Page, frame: &Frame, x: &Scale, market: &M
     let range = if least < most { format!("${least:.2} to ${most:.2}/h") } else { format!("${most:.2}/h") };
     if page.is_narrow() {
         chart::label(html, "name start", (frame.left, top + 16.0), &name);
-        chart::label(html, "tick end", (frame.x().1, top + 16.0), &range);
+        chart::label(html, "tick end", (frame.x().1 - 5.0, top + 16.0), &range);
     } else {
         let middle = f64::midpoint(low, high);
         chart::label(html, "name end", (frame.left - 12.0, middle - 2.0), &name);

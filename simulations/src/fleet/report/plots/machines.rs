@@ -4,7 +4,7 @@ use super::super::chart::{self, Frame, Scale};
 use super::super::format::{mean_count, short};
 use super::super::html::Html;
 use super::super::view::{Point, Policy, View};
-use super::{POINTS, figure, shade_shocks, tell, time_axis, zero_axis};
+use super::{POINTS, figure, marks, shade_shocks, tell, time_axis, zero_axis};
 
 pub fn draw(html: &mut Html, view: &View) {
     type Both<'v, 'a> = (&'v Policy<'a>, Vec<Point>, Vec<Point>);
@@ -22,6 +22,7 @@ pub fn draw(html: &mut Html, view: &View) {
     if view.seeds() > 1 {
         how.push_str(" Means over the seeds.");
     }
+    how.push_str(&view.cut_off());
     let entries = [("of-area spot".to_owned(), "spot"), ("of-area other".to_owned(), "on demand and reserved")];
     let legend = |html: &mut Html| super::legend(html, entries.into_iter().chain(super::shock_entry(view)));
     let most = panels
@@ -39,7 +40,7 @@ pub fn draw(html: &mut Html, view: &View) {
                 let bottom = whole.height - (panel * (number as f64 + 1.0));
                 let frame = Frame { top, bottom, ..whole };
                 chart::label(html, "name start", (frame.left, top - 9.0), &short(policy.name, 40));
-                let y = zero_axis(html, &frame, most, chart::whole);
+                let y = zero_axis(html, &frame, most, marks(most), chart::whole);
                 let x = Scale::linear((0.0, view.hours.max(1.0 / 60.0)), frame.x());
                 let edge = |upper: &dyn Fn(usize) -> f64, lower: &dyn Fn(usize) -> f64| {
                     let there = (0..spot.len()).map(|at| (x.at(spot[at].hour), y.at(upper(at))));

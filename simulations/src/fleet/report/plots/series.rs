@@ -2,10 +2,10 @@
 
 use super::super::super::outcome::Sample;
 use super::super::chart::{self, Frame, Page};
-use super::super::format::{count, dollars, mean_count};
+use super::super::format::{count, dollars, listed, mean_count, short};
 use super::super::html::Html;
 use super::super::view::{Point, Policy, View};
-use super::{POINTS, colour, end_labels, figure, shade_shocks, tell, time_axis, zero_axis};
+use super::{POINTS, colour, end_labels, figure, marks, shade_shocks, tell, time_axis, zero_axis};
 
 /// What is drawn.
 struct Quantity {
@@ -61,11 +61,15 @@ fn draw(html: &mut Html, view: &View, what: &Quantity) {
         .collect();
     let mut how = what.how.to_owned();
     if view.seeds() > 1 {
+        let seeds = count(view.seeds() as f64);
+        let shaded: Vec<String> = shaded(view).map(|policy| policy.name.to_owned()).collect();
+        let whose =
+            if shaded.len() == view.policies.len() { String::new() } else { format!(" for {}", listed(&shaded)) };
         how.push_str(&format!(
-            " Lines are means over {} seeds, the shade around them reaches from the least to the most.",
-            count(view.seeds() as f64)
+            " Lines are means over {seeds} seeds; the shade{whose} reaches from the least to the most."
         ));
     }
+    how.push_str(&view.cut_off());
     let legend = |html: &mut Html| {
         let policies = view.policies.iter().map(|policy| (format!("of-line {}", colour(policy)), policy.name));
         let entries: Vec<_> = policies.filter(|_| view.policies.len() > 1).chain(super::shock_entry(view)).collect();
@@ -76,24 +80,51 @@ fn draw(html: &mut Html, view: &View, what: &Quantity) {
     figure(html, what.title, &how, legend, |html, page| plot(html, page, view, what, &lines));
 }
 
+/// Policies whose spread is shaded: all, or where there are many the first and the cheapest, so that something is seen.
+fn shaded<'v, 'a>(view: &'v View<'a>) -> impl Iterator<Item = &'v Policy<'a>> {
+    let cheapest = view.cheapest().map(|policy| policy.number);
+    let are_few = view.policies.len() <= 2;
+    view.policies.iter().filter(move |policy| are_few || policy.number == 0 || cheapest == Some(policy.number))
+}
+
+/// The budget that all spending is under, if there is one, and its cap.
+fn cap<'v>(view: &'v View) -> Option<(&'v str, f64)> {
+    let mut tops = view.plan.scenario.scenario.budgets.iter().filter(|budget| budget.parent.is_none());
+    match (tops.next(), tops.next()) {
+        (Some(top), None) => Some((&top.name, top.cap.0.as_units_f64())),
+        _ => None,
+    }
+}
+
 fn plot(html: &mut Html, page: Page, view: &View, what: &Quantity, lines: &[(&Policy, Vec<Point>)]) {
     let mut frame = Frame::new(page, if page.is_narrow() { 230.0 } else { 300.0 });
     let has_names = what.stays && view.policies.len() > 1 && !page.is_narrow();
     if has_names {
         frame.right = 140.0;
     }
+    let cap = if what.stays { cap(view) } else { None };
     let last = |line: &[Point]| line.last().map_or(0.0, |point| point.mean);
     let most = lines.iter().flat_map(|(_, line)| line).map(|point| point.high).fold(0.0, f64::max);
+    // A cap that is near belongs in the drawing.
+    let most = cap.filter(|(_, cap)| *cap <= most * 1.4).map_or(most, |(_, cap)| most.max(cap));
     let says = |(policy, line): &(&Policy, Vec<Point>)| {
         let peak = line.iter().map(|point| point.mean).fold(0.0, f64::max);
         format!("{} ends at {}, most {}", policy.name, (what.in_words)(last(line)), (what.in_words)(peak))
     };
     let says = format!("{}: {}", what.title, lines.iter().map(says).collect::<Vec<_>>().join("; "));
     chart::svg(html, page, &frame, &says, |html| {
-        let y = zero_axis(html, &frame, most, what.on_axis);
+        let about = if what.stays { 4 } else { marks(most) };
+        let y = zero_axis(html, &frame, most, about, what.on_axis);
+        if let Some((name, cap)) = cap.filter(|(_, cap)| *cap <= y.from.1) {
+            let at = y.at(cap);
+            chart::line(html, "cap", (frame.x().0, at), (frame.x().1, at));
+            let says = format!("cap of {}: {}", short(name, 24), dollars(cap));
+            chart::label(html, "tick start", (frame.x().0 + 6.0, at + 15.0), &says);
+        }
         let x = time_axis(html, view, page, &frame);
         shade_shocks(html, view, &frame, &x);
-        for (policy, line) in lines.iter().filter(|(policy, _)| policy.runs.len() > 1) {
+        let is_shaded = |policy: &Policy| policy.runs.len() > 1 && shaded(view).any(|of| of.number == policy.number);
+        for (policy, line) in lines.iter().filter(|(policy, _)| is_shaded(policy)) {
             let there = line.iter().map(|point| (x.at(point.hour), y.at(point.high)));
             let back = line.iter().rev().map(|point| (x.at(point.hour), y.at(point.low)));
             let way = format!("{}Z", chart::path(there.chain(back)));

@@ -55,11 +55,12 @@ fn plot(html: &mut Html, page: Page, lines: &[(&Policy, Vec<(f64, f64)>)]) {
         format!("{}: half within {half}, 90 % within {most}", policy.name)
     };
     let says = lines.iter().map(words).collect::<Vec<_>>().join("; ");
+    let marks = chart::wait_ticks(low, high, if page.is_narrow() { 3 } else { 5 });
     chart::svg(html, page, &frame, &says, |html| {
         let ticks =
             [0.0, 0.25, 0.5, 0.75, 0.9, 1.0].map(|value| Tick { value, label: format!("{:.0} %", value * 100.0) });
         chart::left_axis(html, &frame, &y, &ticks);
-        chart::bottom_axis(html, &frame, &x, &chart::wait_ticks(low, high, page.is_narrow()), "wait from submission");
+        chart::bottom_axis(html, &frame, &x, &marks, "wait from submission");
         for (policy, line) in lines {
             let mut points = vec![(x.at(low), y.at(0.0))];
             for (wait, share) in line {
