@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leeway_model::Bytes;
 use leeway_model::egress::EgressTable;
@@ -75,8 +75,6 @@ pub enum Error {
     Hopeless { market: String, work_hours: f64, deadline_hours: f64, changeover_hours: f64 },
     #[error("no trace is as long as the shortest deadline, {0} h")]
     NoWindow(f64),
-    #[error("it was interrupted")]
-    Interrupted,
 }
 
 /// One window with one task.
@@ -208,13 +206,11 @@ struct Group {
 impl Group {
     fn new(setting: &'static str, family: &Family, markets: Vec<Market>, plan: &Plan) -> Result<Self, Error> {
         set::agree(&markets)?;
-        let egress = set::egress(&markets, &plan.egress, plan.checkpoint);
-        let zones = markets.iter().zip(egress).map(|(market, egress)| Zone { on_demand: market.on_demand, egress });
         Ok(Self {
             setting,
             family: family.to_string(),
             name: markets.iter().map(|market| market.name.as_str()).collect::<Vec<_>>().join("+"),
-            zones: zones.collect(),
+            zones: set::zones(&markets, &plan.egress, plan.checkpoint),
             markets,
         })
     }
@@ -233,32 +229,23 @@ struct Piece {
     changeover_hours: f64,
 }
 
-/// Runs every rule over every window. `progress` is told how many of all windows are done, from any thread, and says
-/// whether to go on.
+/// Runs every rule over every window. `progress` is told how many of all windows are done, from any thread.
 ///
 /// # Errors
 /// Traces that cannot be read, tasks that cannot be done even on demand, or nothing to measure.
-pub fn run(
-    plan: &Plan,
-    rules: &[Arc<dyn Rule>],
-    progress: &(dyn Fn(usize, usize) -> bool + Sync),
-) -> Result<Measured, Error> {
+pub fn run(plan: &Plan, rules: &[Arc<dyn Rule>], progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Measured, Error> {
     let groups = groups(plan)?;
     let (pieces, warnings) = pieces(plan, &groups)?;
     let threads = plan.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         let mut found = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(piece) = pieces.get(index) else { break };
+            let Some(piece) = pieces.get(index) else { return found };
             found.push((index, measure(plan, &groups[piece.group], piece, rules)));
-            let finished = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if !progress(finished, pieces.len()) {
-                stop.store(true, Ordering::Relaxed);
-            }
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, pieces.len());
         }
-        found
     };
     let mut cases = BTreeMap::new();
     std::thread::scope(|scope| {
@@ -271,9 +258,6 @@ pub fn run(
             }
         }
     });
-    if cases.len() < pieces.len() {
-        return Err(Error::Interrupted);
-    }
     let cases = cases.into_values().collect::<Result<_, _>>()?;
     Ok(Measured { rules: rules.iter().map(|rule| rule.name().to_owned()).collect(), cases, warnings })
 }

@@ -1,47 +1,65 @@
 //! Every run on a line of its own, for whoever wants to look behind the means.
 
-use std::fmt::Write as _;
+use std::io;
+
+use serde::Serialize;
 
 use super::bench::Measured;
 
-/// The columns of [`csv`].
-pub const COLUMNS: &str = "setting,family,market,window,start,deadline_h,changeover_h,availability,policy,cost,optimum,\
-                           on_demand,missed,launches,moves,spot_ticks,on_demand_ticks,egress,probes";
-
-/// All runs as CSV with a header; costs in dollars. Fields with a comma or quote are quoted.
-pub fn csv(measured: &Measured) -> String {
-    let mut text = format!("{COLUMNS}\n");
-    for case in &measured.cases {
-        for (policy, run) in measured.rules.iter().zip(&case.outcomes) {
-            let written = writeln!(
-                text,
-                "{},{},{},{},{},{},{},{:.4},{},{:.6},{:.6},{:.6},{},{},{},{},{},{:.6},{:.6}",
-                case.setting,
-                field(&case.family),
-                field(&case.market),
-                case.window,
-                case.start,
-                case.deadline_hours,
-                case.changeover_hours,
-                case.availability,
-                field(policy),
-                run.cost,
-                case.optimum,
-                case.on_demand,
-                u8::from(run.missed),
-                run.launches,
-                run.moves,
-                run.spot_ticks,
-                run.on_demand_ticks,
-                run.egress,
-                run.probes
-            );
-            written.expect("writing to a string cannot fail");
-        }
-    }
-    text
+/// One run; costs in dollars. Its fields are the columns.
+#[derive(Serialize)]
+struct Line<'a> {
+    setting: &'a str,
+    family: &'a str,
+    market: &'a str,
+    window: usize,
+    start: usize,
+    deadline_h: f64,
+    changeover_h: f64,
+    availability: f64,
+    policy: &'a str,
+    cost: f64,
+    optimum: f64,
+    on_demand: f64,
+    missed: u8,
+    launches: u32,
+    moves: u32,
+    spot_ticks: u32,
+    on_demand_ticks: u32,
+    egress: f64,
+    probes: f64,
 }
 
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+/// Writes all runs as CSV with a header.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn csv(measured: &Measured, to: impl io::Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(to);
+    for case in &measured.cases {
+        for (policy, run) in measured.rules.iter().zip(&case.outcomes) {
+            writer.serialize(Line {
+                setting: case.setting,
+                family: &case.family,
+                market: &case.market,
+                window: case.window,
+                start: case.start,
+                deadline_h: case.deadline_hours,
+                changeover_h: case.changeover_hours,
+                availability: case.availability,
+                policy,
+                cost: run.cost,
+                optimum: case.optimum,
+                on_demand: case.on_demand,
+                missed: run.missed.into(),
+                launches: run.launches,
+                moves: run.moves,
+                spot_ticks: run.spot_ticks,
+                on_demand_ticks: run.on_demand_ticks,
+                egress: run.egress,
+                probes: run.probes,
+            })?;
+        }
+    }
+    writer.flush()
 }

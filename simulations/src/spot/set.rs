@@ -9,6 +9,7 @@ use leeway_market::trace::{self, SpotTrace};
 use leeway_model::Bytes;
 use leeway_model::cluster::Region;
 use leeway_model::egress::EgressTable;
+use leeway_policies::deadline::Zone;
 
 use super::model::Path;
 
@@ -145,9 +146,15 @@ pub fn agree(markets: &[Market]) -> Result<(), Error> {
     }
 }
 
+/// What a rule knows of the zones from the start, where a move takes a checkpoint of this size.
+pub fn zones(markets: &[Market], table: &EgressTable, checkpoint: Bytes) -> Vec<Zone> {
+    let egress = egress(markets, table, checkpoint);
+    markets.iter().zip(egress).map(|(market, egress)| Zone { on_demand: market.on_demand, egress }).collect()
+}
+
 /// Dollars for moving a checkpoint of this size between each two of the zones. A pair that the table does not know costs
 /// the most that it knows.
-pub fn egress(markets: &[Market], table: &EgressTable, checkpoint: Bytes) -> Vec<Vec<f64>> {
+fn egress(markets: &[Market], table: &EgressTable, checkpoint: Bytes) -> Vec<Vec<f64>> {
     let most = table.upper_bound().map(|tariff| tariff.cost(checkpoint, Bytes::ZERO));
     let price = |from: &Market, to: &Market| {
         let known = table.cost(&from.region, &to.region, checkpoint, Bytes::ZERO).ok();

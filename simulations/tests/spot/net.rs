@@ -51,11 +51,11 @@ fn no_rule_misses_a_deadline_or_beats_the_optimum() {
 }
 
 #[test]
-#[ignore = "rules that plan take minutes without optimisation: cargo test --release -p leeway-simulations -- --ignored"]
 fn no_rule_that_plans_misses_a_deadline_or_beats_the_optimum() {
     let mut rules = deadline::rules();
     rules.retain(|rule| !PLAIN.contains(&rule.name()));
-    judge(&rules, 60);
+    let judged = judge(&rules, 8);
+    assert!(judged > 10, "{judged}");
 }
 
 /// Runs the rules on so many markets; how many runs there were.

@@ -1,6 +1,6 @@
 //! `leeway simulate bench-spot`: rules for deadlines over many windows, each beside its optimum.
 
-use std::fs;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,8 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     rules.retain(|rule| args.policies.is_empty() || args.policies.iter().any(|name| name == rule.name()));
     let measured = measure(&plan, &rules, terminal)?;
     if let Some(path) = &args.runs {
-        fs::write(path, export::csv(&measured)).map_err(|error| Failure::file(path, &error))?;
+        let written = File::create(path).and_then(|file| export::csv(&measured, file));
+        written.map_err(|error| Failure::file(path, &error))?;
     }
     let rows = summary::rows(&measured);
     terminal.show(
@@ -202,9 +203,7 @@ fn measure(plan: &Plan, rules: &[Arc<dyn Rule>], terminal: &Terminal) -> Result<
     let bar = bar(terminal);
     let told = bench::run(plan, rules, &|done, all| {
         bar.set_length(all as u64);
-        bar.inc(1);
-        debug_assert!(done <= all);
-        true
+        bar.set_position(done as u64);
     });
     bar.finish_and_clear();
     told.map_err(|error| match error {
@@ -212,7 +211,6 @@ fn measure(plan: &Plan, rules: &[Arc<dyn Rule>], terminal: &Terminal) -> Result<
         bench::Error::Optimum { .. } => Failure::new(Exit::Usage, "NO_OPTIMUM", error.to_string()),
         bench::Error::Hopeless { .. } => Failure::new(Exit::Usage, "HOPELESS", error.to_string()),
         bench::Error::NoWindow(_) => Failure::new(Exit::Usage, "TRACE_TOO_SHORT", error.to_string()),
-        bench::Error::Interrupted => Failure::new(Exit::Error, "INTERRUPTED", error.to_string()),
     })
 }
 

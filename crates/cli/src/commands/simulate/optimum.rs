@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use leeway_model::Bytes;
-use leeway_policies::deadline::{self, OnDemand, Task, Zone};
+use leeway_policies::deadline::{self, OnDemand, Task};
 use leeway_simulations::spot::model::{self, Outcome, Path, Sight};
 use leeway_simulations::spot::optimum;
 use leeway_simulations::spot::set::{self, Market};
@@ -76,9 +76,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
             format!("{}: the window ends at tick {end}, but the trace has {} ticks", short.name, short.ticks());
         return Err(Failure::new(Exit::Usage, "TRACE_TOO_SHORT", message));
     }
-    let egress = set::egress(&markets, &leeway_market::egress::defaults(), args.checkpoint);
-    let zones: Vec<Zone> =
-        markets.iter().zip(egress).map(|(market, egress)| Zone { on_demand: market.on_demand, egress }).collect();
+    let zones = set::zones(&markets, &leeway_market::egress::defaults(), args.checkpoint);
     let paths: Vec<Path<'_>> = markets.iter().map(|market| market.window(args.start..end)).collect();
     let best = optimum::optimum(&task, &zones, &paths)
         .map_err(|error| Failure::new(Exit::Usage, "NO_OPTIMUM", error.to_string()))?;
