@@ -68,7 +68,7 @@ fn figures_are_those_of_the_summaries() {
     let interval = format!("{}..{}", format::change(second.against_low), format::change(second.against_high));
     assert!(page.contains(&interval), "{interval}");
     let answer = format!(
-        "whole-bill is the cheapest: {} for an hour of useful work, {:.1}\u{a0}% less (95\u{a0}% interval from ",
+        "whole-bill costs the least: {} for an hour of useful work, {:.1}\u{a0}% less (95\u{a0}% interval from ",
         format::per_hour(second.cost_per_work_hour),
         -second.cost_against_first * 100.0
     );
@@ -113,7 +113,7 @@ fn a_cheapest_policy_that_leaves_jobs_over_is_not_praised_alone() {
     }
     let page = report::page(&plan, &ran);
     assert!(page.contains("But it missed 1.0 of 2 deadlines and left 2.0 of 5 jobs unfinished in a run on average."));
-    assert!(page.contains("Of those that met every deadline and did every job, on-demand is the cheapest"));
+    assert!(page.contains("Of those that met every deadline and did every job, on-demand costs the least, at "));
     assert!(page.contains("whole-bill missed 2 of 4 deadlines and left 4 jobs unfinished over all seeds."));
 }
 

@@ -39,13 +39,13 @@ pub fn answer(view: &View) -> Answer {
         };
         more.push(format!("{}.", listed(&view.policies[1..].iter().map(against).collect::<Vec<_>>())));
         format!(
-            "{} is the cheapest: {} for an hour of useful work; no other policy costs less.",
+            "{} costs the least: {} for an hour of useful work; no other policy undercuts it.",
             best.name,
             per_hour(of.cost_per_work_hour)
         )
     } else {
         format!(
-            "{} is the cheapest: {} for an hour of useful work, {} than {}.",
+            "{} costs the least: {} for an hour of useful work, {} than {}.",
             best.name,
             per_hour(of.cost_per_work_hour),
             apart(of),
@@ -70,7 +70,7 @@ pub fn answer(view: &View) -> Answer {
             .min_by(|a, b| a.summary.cost_per_work_hour.total_cmp(&b.summary.cost_per_work_hour));
         more.push(match clean {
             Some(clean) => format!(
-                "But it {flaw}. Of those that met every deadline and did every job, {} is the cheapest, at {} for an \
+                "But it {flaw}. Of those that met every deadline and did every job, {} costs the least, at {} for an \
                  hour of work.",
                 clean.name,
                 per_hour(clean.summary.cost_per_work_hour)
@@ -152,13 +152,13 @@ pub fn tiles(view: &View) -> Vec<Tile> {
             is_bad: missed > 0,
         });
     }
-    let open: u64 = view.rows.iter().map(|row| row.open).sum();
     let jobs: u64 = view.rows.iter().map(|row| row.jobs + row.open).sum();
+    let undone = jobs - view.rows.iter().map(|row| row.succeeded).sum::<u64>().min(jobs);
     tiles.push(Tile {
-        what: "Jobs left over",
-        value: count(open as f64),
+        what: "Jobs not done",
+        value: count(undone as f64),
         note: format!("of {}, over all runs", count(jobs as f64)),
-        is_bad: open > 0,
+        is_bad: undone > 0,
     });
     if with_deadline == 0 {
         tiles.push(Tile {

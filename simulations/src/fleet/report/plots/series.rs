@@ -104,7 +104,12 @@ fn plot(html: &mut Html, page: Page, view: &View, what: &Quantity, lines: &[(&Po
     }
     let cap = if what.stays { cap(view) } else { None };
     let last = |line: &[Point]| line.last().map_or(0.0, |point| point.mean);
-    let most = lines.iter().flat_map(|(_, line)| line).map(|point| point.high).fold(0.0, f64::max);
+    let is_shaded = |policy: &Policy| policy.runs.len() > 1 && shaded(view).any(|of| of.number == policy.number);
+    let top = |(policy, line): &(&Policy, Vec<Point>)| {
+        let of = |point: &Point| if is_shaded(policy) { point.high } else { point.mean };
+        line.iter().map(of).fold(0.0, f64::max)
+    };
+    let most = lines.iter().map(top).fold(0.0, f64::max);
     // A cap that is near belongs in the drawing.
     let most = cap.filter(|(_, cap)| *cap <= most * 1.4).map_or(most, |(_, cap)| most.max(cap));
     let says = |(policy, line): &(&Policy, Vec<Point>)| {
@@ -123,7 +128,6 @@ fn plot(html: &mut Html, page: Page, view: &View, what: &Quantity, lines: &[(&Po
         }
         let x = time_axis(html, view, page, &frame);
         shade_shocks(html, view, &frame, &x);
-        let is_shaded = |policy: &Policy| policy.runs.len() > 1 && shaded(view).any(|of| of.number == policy.number);
         for (policy, line) in lines.iter().filter(|(policy, _)| is_shaded(policy)) {
             let there = line.iter().map(|point| (x.at(point.hour), y.at(point.high)));
             let back = line.iter().rev().map(|point| (x.at(point.hour), y.at(point.low)));
