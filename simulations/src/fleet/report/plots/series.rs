@@ -109,7 +109,8 @@ fn plot(html: &mut Html, page: Page, view: &View, what: &Quantity, lines: &[(&Po
         let of = |point: &Point| if is_shaded(policy) { point.high } else { point.mean };
         line.iter().map(of).fold(0.0, f64::max)
     };
-    let most = lines.iter().map(top).fold(0.0, f64::max);
+    // An axis of jobs has no mark below one.
+    let most = lines.iter().map(top).fold(if what.stays { 0.0 } else { 1.0 }, f64::max);
     // A cap that is near belongs in the drawing.
     let most = cap.filter(|(_, cap)| *cap <= most * 1.4).map_or(most, |(_, cap)| most.max(cap));
     let says = |(policy, line): &(&Policy, Vec<Point>)| {
