@@ -3,7 +3,7 @@
 
 use std::collections::BinaryHeap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leeway_core::Config;
 use leeway_model::budget::{BudgetSpec, Period};
@@ -144,7 +144,7 @@ fn hold(pending: usize, mut step: impl FnMut(u64), mut fill: impl FnMut(u64)) ->
 }
 
 #[derive(Clone, Copy)]
-struct Small([u32; 3]);
+struct Small(#[expect(dead_code, reason = "it only has a size")] [u32; 3]);
 
 fn kernels(pending: usize) {
     let ours = {
@@ -205,7 +205,6 @@ fn main() {
     }
     kernels(10_000);
     kernels(100_000);
-    let _ = Duration::ZERO;
     loop_of("loop, memory store", MemoryStore::without_history(), 50_000, 10_000, 20, 25);
     for jobs in [50_000, 200_000] {
         loop_of("loop", Fleeting::default(), jobs, 10_000, 20, 25);

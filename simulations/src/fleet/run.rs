@@ -181,7 +181,7 @@ impl<'a, S: Store> Fleet<'a, S> {
         for released in self.engine.commit()? {
             for action in released.actions {
                 if let Action::Reply(Reply::Refused(refused)) = action {
-                    return Err(Error::Setup(refused.message.into()));
+                    return Err(Error::Setup(refused.message));
                 }
             }
         }

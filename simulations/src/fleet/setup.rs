@@ -155,7 +155,6 @@ pub fn quiet(config: &mut Config) {
     config.launch.stop_again = Millis::from_hours(1);
     config.price_max_age = ever;
     config.money.meter_every = Millis::from_hours(1);
-    config.money.extend_before = Millis::from_mins(75);
     config.money.horizon = Millis::from_hours(4);
     config.keep_requests = Millis::from_hours(1);
     config.keep_finished = Millis::from_hours(1);

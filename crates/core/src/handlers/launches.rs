@@ -279,6 +279,9 @@ impl Scheduler {
             }
             RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
                 consider(run.posted_until.after(self.config.money.meter_every));
+                if let Some(at) = self.hold_runs_low(run) {
+                    consider(at);
+                }
                 consider(self.lease_end(run));
                 if let Some(by) = run.drain_by {
                     consider(by);

@@ -3,7 +3,7 @@
 use leeway_model::job::Reason;
 use leeway_model::notify::{Alert, Severity};
 use leeway_model::run::{EndReason, Run, RunState};
-use leeway_model::{HoldId, Micros, Millis, RunId, Term};
+use leeway_model::{HoldId, Micros, Millis, RunId, Term, Timestamp};
 
 use crate::ledger::{self, Usage};
 use crate::round::score::remaining;
@@ -91,6 +91,23 @@ impl Scheduler {
                 self.drain(id, EndReason::OutOfBudget, self.config.launch.drain, true);
             }
         }
+    }
+
+    /// When a run's hold will have to be extended, if it is used up as fast as it can be. Meters that are read seldom must
+    /// not let a short hold run out in between.
+    pub(crate) fn hold_runs_low(&self, run: &Run) -> Option<Timestamp> {
+        let hold = self.tables.holds.get(&HoldId(run.id)).filter(|hold| hold.open && run.end.is_none())?;
+        let money = self.config.money;
+        let reserve = self.most(run, money.stop_reserve.saturating_add(money.extend_before));
+        let spare = hold.remainder().saturating_sub(reserve).get();
+        let hour = self.most(run, Millis::from_hours(1)).get();
+        if spare < 0 || hour <= 0 {
+            // It was looked at just now, and could not be extended.
+            return None;
+        }
+        let millis = i128::from(spare) * 3_600_000 / i128::from(hour);
+        let length = Millis::new(u64::try_from(millis).unwrap_or(u64::MAX)).saturating_add(Millis::from_secs(1));
+        Some(run.posted_until.after(length))
     }
 
     fn may_extend(&mut self, run: &Run, amount: Micros) -> Result<(), leeway_model::budget::Refusal> {

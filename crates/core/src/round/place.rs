@@ -5,7 +5,7 @@ use leeway_model::decision::{Decision, RejectionCount};
 use leeway_model::job::{Job, JobState, Reason};
 use leeway_model::resources::CapacityType;
 use leeway_model::run::{Run, RunState};
-use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term};
+use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term, Timestamp};
 
 use super::queue::{Park, Scope};
 use super::score::{self, Belief, Economics};
@@ -19,6 +19,9 @@ use crate::timers::Timer;
 
 /// A job that its own cost cap or a budget stops is looked at again after this.
 const OVER_COST_AGAIN: Millis = Millis::from_mins(10);
+
+/// So many jobs that wait for one budget are each looked at that often; twice as many half as often.
+const FEW: u64 = 64;
 
 /// What the search and the policy agreed on.
 struct Choice {
@@ -104,12 +107,24 @@ impl Scheduler {
         let refusal = refusal.expect("there is at least one place, and every one was refused");
         self.tell_denied(job.id, &refusal);
         let reason = Reason::new(refusal.code(), refusal.to_string());
-        // Room is not all that can help: a cheaper place may come back, and a smaller job may stand behind a larger one.
-        self.timers.set(Timer::Job(job.id), self.now.after(OVER_COST_AGAIN));
+        if let Some(again) = self.look_again(&refusal) {
+            self.timers.set(Timer::Job(job.id), again);
+        }
         match refusal.budget() {
             Some(budget) => Attempt::Parked(Park::Budget(budget.clone()), reason),
             None => Attempt::Parked(Park::Timer, reason),
         }
+    }
+
+    /// When a job that was refused money is looked at again without being asked to. Room is not all that can help: a
+    /// cheaper place may come back, and a smaller job may stand behind a larger one. Where many wait for one budget, each
+    /// is looked at less often, so that they cost no more than a few would; nothing but an operator thaws a budget.
+    fn look_again(&self, refusal: &Refusal) -> Option<Timestamp> {
+        if matches!(refusal, Refusal::BudgetFrozen { .. }) {
+            return None;
+        }
+        let waiting = refusal.budget().map_or(0, |budget| self.queue.waiting_for(budget));
+        Some(self.now.after(OVER_COST_AGAIN.saturating_mul(1 + waiting as u64 / FEW)))
     }
 
     fn next_run(&self, job: &Job) -> RunId {

@@ -151,6 +151,11 @@ impl Queue {
         self.by_budget.get(budget)?.first().map(|key| key.job)
     }
 
+    /// Jobs that wait for room in a budget.
+    pub fn waiting_for(&self, budget: &Name) -> usize {
+        self.by_budget.get(budget).map_or(0, |jobs| jobs.len())
+    }
+
     /// The next job worth a look, in order of priority over all shapes.
     pub fn next(&self) -> Option<(JobId, ShapeId)> {
         self.ready.first().map(|(key, shape)| (key.job, *shape))

@@ -163,7 +163,6 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "only whether they can be read is of interest")]
     struct Sample {
         cap: Option<Money>,
         price: Option<Price>,

@@ -46,9 +46,7 @@ impl<S: Store> Fleet<'_, S> {
 
     /// Sets the instant at which a run goes on; an earlier plan is void.
     fn plan(&mut self, slot: u32, at: Timestamp) {
-        let Some(run) = self.runs.change(slot) else { return };
-        run.turn = run.turn.wrapping_add(1);
-        let turn = run.turn;
+        let Some(turn) = self.runs.next_turn(slot) else { return };
         self.kernel.at(at, Happening::Run { slot, turn });
     }
 
@@ -273,9 +271,9 @@ impl<S: Store> Fleet<'_, S> {
     /// A run's machines are taken, with everything on them.
     pub(in super::super) fn take_away(&mut self, run: RunId) -> Result<(), Error> {
         let Some(slot) = self.runs.slot(run) else { return Ok(()) };
-        match self.runs.get(slot).map(|run| run.doing) {
-            Some(Doing::Program(program) | Doing::LastSave { program, .. }) => self.leave_behind(slot, program)?,
-            None | Some(_) => {}
+        let doing = self.runs.get(slot).map(|run| run.doing);
+        if let Some(Doing::Program(program) | Doing::LastSave { program, .. }) = doing {
+            self.leave_behind(slot, program)?;
         }
         self.gone(slot)
     }

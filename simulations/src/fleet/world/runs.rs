@@ -13,6 +13,7 @@ pub struct Runs {
     free: Vec<u32>,
     by_id: BTreeMap<RunId, u32>,
     serial: u32,
+    turn: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +72,15 @@ impl Runs {
         };
         self.by_id.insert(id, slot);
         slot
+    }
+
+    /// Makes every plan of a run void but the next one, which gets this number. No two plans share one, so that a plan
+    /// of a run that is gone does not stir the next in its slot.
+    pub fn next_turn(&mut self, slot: u32) -> Option<u32> {
+        let run = self.slots.get_mut(slot as usize)?.as_mut()?;
+        self.turn = self.turn.wrapping_add(1);
+        run.turn = self.turn;
+        Some(run.turn)
     }
 
     pub fn slot(&self, id: RunId) -> Option<u32> {

@@ -1,6 +1,7 @@
 //! `leeway simulate compare`: policies on one scenario, seed by seed.
 
 use leeway_simulations::fleet::export;
+use leeway_simulations::fleet::report::{self, format::dollars};
 use leeway_simulations::fleet::study::{self, Row, Summary};
 use serde_json::json;
 
@@ -17,7 +18,7 @@ bootstrap. Exits with 1 when jobs were left over.
 Examples:
   leeway simulate compare price-storm
   leeway simulate compare cluster-month --policy whole-bill --policy cheapest --repetitions 20
-  leeway simulate compare mine.toml --runs runs.csv";
+  leeway simulate compare mine.toml --report report.html --runs runs.csv";
 
 /// Measure policies on a scenario, each with the same seeds
 #[derive(Debug, clap::Args)]
@@ -42,7 +43,10 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let scenario = args.world.read()?;
     let plan = args.world.plan(scenario, &args.policies, args.repetitions, args.threads)?;
     let bar = world::bar(terminal, plan.policies.len() * plan.seeds.len());
-    let told = study::study(&plan, false, &|_| bar.inc(1));
+    let told =
+        study::study_keeping(&plan, &|seed| args.files.report.is_some() && Some(&seed) == plan.seeds.first(), &|_| {
+            bar.inc(1)
+        });
     bar.finish_and_clear();
     let ran = told.map_err(world::failed)?;
     let rows: Vec<Row> = ran.iter().map(|ran| ran.row.clone()).collect();
@@ -50,6 +54,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let warnings = study::warnings(&rows);
     if let Some(path) = &args.files.runs {
         world::write(path, &export::runs(path, &rows).map_err(|error| Failure::new(Exit::Error, "EXPORT", error))?)?;
+    }
+    if let Some(path) = &args.files.report {
+        world::write(path, report::page(&plan, &ran).as_bytes())?;
     }
     terminal.show(
         |view| table(&summaries, view),
@@ -114,29 +121,4 @@ pub fn table(summaries: &[Summary], view: &View) -> String {
         ]);
     }
     listing.finish(view)
-}
-
-/// To the cent, with thousands set apart.
-pub fn dollars(amount: f64) -> String {
-    let text = format!("{:.2}", amount.abs());
-    let (whole, cents) = text.split_once('.').unwrap_or((&text, "00"));
-    let mut grouped = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("{}${grouped}.{cents}", if amount < 0.0 { "-" } else { "" })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dollars_are_grouped_by_thousands() {
-        assert_eq!(dollars(1_234_567.891), "$1,234,567.89");
-        assert_eq!([dollars(0.0), dollars(999.999), dollars(-12.5)], ["$0.00", "$1,000.00", "-$12.50"]);
-    }
 }

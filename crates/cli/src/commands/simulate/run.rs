@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use indicatif::{ProgressBar, ProgressStyle};
 use leeway_simulations::fleet::export;
 use leeway_simulations::fleet::outcome::Sums;
+use leeway_simulations::fleet::report::{self, format::dollars};
 use leeway_simulations::fleet::run::Progress;
 use leeway_simulations::fleet::study::{self, Plan, Ran};
 use serde_json::json;
 
-use super::compare::dollars;
 use super::world::{self, World};
 use crate::failure::{Exit, Failure};
 use crate::render::{Align, Field, Grid, Tone};
@@ -22,7 +22,7 @@ jobs are simulated. Exits with 1 when jobs were left over.
 Examples:
   leeway simulate run first-week
   leeway simulate run mass-reclaim --policy cheapest --seed 7 --jobs jobs.csv
-  leeway simulate run price-storm --set world.notice=30s
+  leeway simulate run price-storm --set world.notice=30s --report report.html
   leeway --json simulate run mine.toml";
 
 /// Run one policy on a scenario
@@ -37,6 +37,9 @@ pub struct Args {
     /// Also write each job to this file, as CSV, or as Parquet where its name ends with .parquet.
     #[arg(long, value_name = "FILE")]
     pub jobs: Option<PathBuf>,
+    /// Also write a report to this file: one HTML page that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -44,12 +47,15 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let policies: Vec<String> = args.policy.iter().cloned().collect();
     let mut plan = args.world.plan(scenario, &policies, Some(1), Some(1))?;
     plan.policies.truncate(1);
-    let ran = go(&plan, args.jobs.is_some(), terminal)?;
+    let ran = go(&plan, args.jobs.is_some() || args.report.is_some(), terminal)?;
     if let Some(path) = &args.jobs {
         world::write(
             path,
             &export::jobs(path, &ran.jobs).map_err(|error| Failure::new(Exit::Error, "EXPORT", error))?,
         )?;
+    }
+    if let Some(path) = &args.report {
+        world::write(path, report::page(&plan, std::slice::from_ref(&ran)).as_bytes())?;
     }
     let outcome = &ran.outcome;
     terminal.show(
@@ -68,6 +74,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
                 "open_states": outcome.open_states.iter().map(|(state, count)| json!({
                     "state": state.as_str(), "count": count,
                 })).collect::<Vec<_>>(),
+                "failures": outcome.totals.failures,
                 "launches_refused": outcome.totals.launches_refused,
                 "moved_between_regions_bytes": outcome.moved_between_regions.get(),
                 "events": outcome.events,
@@ -78,6 +85,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     if outcome.open > 0 {
         let states = study::open_states(outcome);
         terminal.remark(&format!("note: {} jobs had not ended when the run was given up: {states}", outcome.open));
+    }
+    for (code, count) in &outcome.totals.failures {
+        terminal.remark(&format!("note: {count} jobs failed with {code}"));
     }
     for (code, (count, example)) in &outcome.refusals.0 {
         terminal.remark(&format!("note: the scheduler refused {count} with {code}, such as: {example}"));

@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use leeway_simulations::fleet::report::format::dollars;
 use leeway_simulations::fleet::study::{self, Plan, Row};
 use leeway_simulations::parallel;
 use serde::{Deserialize, Serialize};
@@ -46,15 +47,21 @@ pub struct Args {
     pub out: PathBuf,
 }
 
+/// Keys with their values.
+type Settings = Vec<(String, String)>;
+
+/// The runs under some settings.
+type Point<'a> = (&'a Settings, Vec<Row>);
+
 /// A line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Line {
     scenario: String,
-    settings: Vec<(String, String)>,
+    settings: Settings,
     run: Row,
 }
 
-type Key = (Vec<(String, String)>, String, u64);
+type Key = (Settings, String, u64);
 
 impl Line {
     fn key(&self) -> Key {
@@ -92,7 +99,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let threads = args.threads.map_or_else(parallel::cores, |threads| threads as usize);
     let told = parallel::map(missing.len(), threads, &|number| {
         let (of, policy, seed) = &missing[number];
-        let (settings, plan): &(Vec<(String, String)>, Plan) = &plans[*of];
+        let (settings, plan): &(Settings, Plan) = &plans[*of];
         let ran = study::run_one(plan, policy, *seed, false, &mut |_| {}).map_err(world::failed)?;
         let line = Line { scenario: args.world.scenario.clone(), settings: settings.clone(), run: ran.row };
         append(&file, &line).map_err(|error| Failure::file(&args.out, &error))?;
@@ -103,7 +110,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     for line in told {
         lines.push(line?);
     }
-    let wanted: Vec<(&Vec<(String, String)>, Vec<Row>)> = plans
+    let wanted: Vec<Point<'_>> = plans
         .iter()
         .map(|(settings, plan)| {
             let belongs = |line: &&Line| {
@@ -120,7 +127,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     terminal.show(
         |view| table(&args.over, &wanted, view),
         || {
-            let one = |(settings, rows): &(&Vec<(String, String)>, Vec<Row>)| {
+            let one = |(settings, rows): &Point<'_>| {
                 let settings: serde_json::Map<String, serde_json::Value> =
                     settings.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
                 json!({ "settings": settings, "policies": study::summaries(rows) })
@@ -172,12 +179,12 @@ fn known(path: &PathBuf, scenario: &str) -> Result<(Vec<Line>, u64), Failure> {
 }
 
 /// Every combination, the last key changing fastest.
-fn combinations(over: &[(String, String)]) -> Vec<Vec<(String, String)>> {
+fn combinations(over: &[(String, String)]) -> Vec<Settings> {
     let mut all = vec![Vec::new()];
     for (key, values) in over {
         all = all
             .into_iter()
-            .flat_map(|settings: Vec<(String, String)>| {
+            .flat_map(|settings: Settings| {
                 values.split(',').map(move |value| {
                     let mut settings = settings.clone();
                     settings.push((key.clone(), value.trim().to_owned()));
@@ -189,7 +196,7 @@ fn combinations(over: &[(String, String)]) -> Vec<Vec<(String, String)>> {
     all
 }
 
-fn table(over: &[(String, String)], results: &[(&Vec<(String, String)>, Vec<Row>)], view: &View) -> String {
+fn table(over: &[(String, String)], results: &[Point<'_>], view: &View) -> String {
     let mut columns: Vec<(&str, Align)> = over.iter().map(|(key, _)| (key.as_str(), Align::Left)).collect();
     columns.extend([
         ("POLICY", Align::Left),
@@ -208,7 +215,7 @@ fn table(over: &[(String, String)], results: &[(&Vec<(String, String)>, Vec<Row>
             let against = if number == 0 { String::new() } else { format!("{:+.1} %", of.cost_against_first * 100.0) };
             fields.extend([
                 of.policy.into(),
-                super::compare::dollars(of.cost).into(),
+                dollars(of.cost).into(),
                 format!("${:.4}", of.cost_per_work_hour).into(),
                 against.into(),
                 format!("{:.1}", of.missed).into(),

@@ -120,6 +120,9 @@ pub struct Files {
     /// Also write the figures of each run to this file, as CSV, or as Parquet where its name ends with .parquet.
     #[arg(long, value_name = "FILE")]
     pub runs: Option<PathBuf>,
+    /// Also write a report to this file: one HTML page that needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 #[cfg(test)]
