@@ -44,6 +44,14 @@ pub fn jobs(path: &Path, jobs: &[Ended]) -> Result<Vec<u8>, String> {
     encode(path, &table(jobs, job))
 }
 
+/// Whether a file of this name can be written by this program, to be asked before the runs rather than after them.
+///
+/// # Errors
+/// What stands in the way, for a person.
+pub fn check(path: &Path) -> Result<(), String> {
+    encode(path, &Table { columns: vec!["nothing"], rows: Vec::new() }).map(|_| ())
+}
+
 fn table<T>(of: &[T], row: fn(&T) -> Vec<(&'static str, Value)>) -> Table {
     let mut table = Table::default();
     for one in of {

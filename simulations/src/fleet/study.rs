@@ -228,7 +228,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         let against: Vec<f64> = own
             .iter()
             .filter_map(|row| base.get(&row.seed).map(|base| (row, base)))
-            .filter(|(_, base)| base.cost_micros > 0)
+            .filter(|(_, base)| base.cost_per_work_hour > 0.0)
             .map(|(row, base)| row.cost_per_work_hour / base.cost_per_work_hour - 1.0)
             .collect();
         let (cost_low, cost_high) = stats::interval(&costs, "cost");

@@ -49,7 +49,7 @@ impl Named {
         let budgets = self.budgets()?;
         config.default_budget = budgets.iter().find(|budget| budget.parent.is_none()).map(|b| b.name.clone());
         let clusters = self.clusters(choice.seed)?;
-        jobs::check(self, &clusters, &config)?;
+        jobs::check(self, &clusters, &budgets, &config)?;
         let limit = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(4));
         if scenario.length.is_zero() || limit < scenario.length {
             return Err(
@@ -103,12 +103,20 @@ impl Named {
     }
 
     fn budgets(&self) -> Result<Vec<BudgetSpec>, Error> {
-        let mut budgets = Vec::new();
+        let mut budgets: Vec<BudgetSpec> = Vec::new();
         for (number, budget) in self.scenario.budgets.iter().enumerate() {
             let field = |key: &str| format!("budgets[{number}].{key}");
             let parent = budget.parent.as_ref().map(|parent| self.named(field("parent"), parent)).transpose()?;
+            let title = self.named(field("name"), &budget.name)?;
+            if budgets.iter().any(|other| other.name == title) {
+                return Err(self.wrong(field("name"), format!("there is a budget '{title}' already; choose another")));
+            }
+            if let Some(parent) = parent.as_ref().filter(|parent| budgets.iter().all(|other| other.name != **parent)) {
+                let problem = format!("there is no budget '{parent}' above this one; write the parent first");
+                return Err(self.wrong(field("parent"), problem));
+            }
             budgets.push(BudgetSpec {
-                name: self.named(field("name"), &budget.name)?,
+                name: title,
                 parent,
                 cap: budget.cap.0,
                 period: Period::Total,
@@ -143,7 +151,23 @@ impl Named {
                 let known = || clusters.iter().map(|plan| plan.spec.name.as_str()).collect::<Vec<_>>().join(", ");
                 let unknown =
                     || self.wrong(field("clusters"), format!("there is no cluster '{cluster}', only {}", known()));
-                hit.push(found.ok_or_else(unknown)?);
+                let found = found.ok_or_else(unknown)?;
+                // Without a list, clusters that a shock cannot reach are simply not hit; one that is named must be.
+                let problem = match kind {
+                    ShockKind::Capacity(_) if clusters[found].market.is_none() => {
+                        "has no market whose capacity could change; give it one, or leave it out"
+                    }
+                    ShockKind::Price(_)
+                        if clusters[found].spec.machines.iter().all(|machines| machines.spot.is_none()) =>
+                    {
+                        "has no spot machines whose price could change; leave it out"
+                    }
+                    _ => {
+                        hit.push(found);
+                        continue;
+                    }
+                };
+                return Err(self.wrong(field("clusters"), format!("'{cluster}' {problem}")));
             }
             if hit.is_empty() {
                 hit = (0..clusters.len()).collect();
@@ -157,8 +181,14 @@ impl Named {
         if self.scenario.clusters.is_empty() {
             return Err(self.wrong("clusters", "there is none; write at least one [[clusters]]"));
         }
-        let clusters = self.scenario.clusters.iter().enumerate();
-        clusters.map(|(number, cluster)| self.cluster(number, cluster, seed)).collect()
+        let clusters = &self.scenario.clusters;
+        for (number, cluster) in clusters.iter().enumerate() {
+            if clusters[..number].iter().any(|other| other.name == cluster.name) {
+                let problem = format!("there is a cluster '{}' already; choose another", cluster.name);
+                return Err(self.wrong(format!("clusters[{number}].name"), problem));
+            }
+        }
+        clusters.iter().enumerate().map(|(number, cluster)| self.cluster(number, cluster, seed)).collect()
     }
 
     fn cluster(&self, number: usize, cluster: &Cluster, seed: u64) -> Result<ClusterPlan, Error> {

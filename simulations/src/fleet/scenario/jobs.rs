@@ -15,10 +15,18 @@ use super::{Error, Named};
 use crate::generate::{Limit, params};
 use crate::trace::{self, JobRecord, Status};
 
+/// Most machines of one job.
+const NODES_MAX: u32 = 1_000_000;
+
 type Arrivals = Box<dyn Iterator<Item = Result<Arrival, WorkloadError>> + Send>;
 
 /// Refuses jobs that could never end, as far as the text tells.
-pub(super) fn check(named: &Named, clusters: &[ClusterPlan], config: &Config) -> Result<(), Error> {
+pub(super) fn check(
+    named: &Named,
+    clusters: &[ClusterPlan],
+    budgets: &[BudgetSpec],
+    config: &Config,
+) -> Result<(), Error> {
     let scenario = &named.scenario;
     if scenario.workload.is_empty() && scenario.jobs.is_empty() {
         return Err(named.wrong("workload", "there are no jobs; write a [[workload]] or [[jobs]]"));
@@ -28,7 +36,7 @@ pub(super) fn check(named: &Named, clusters: &[ClusterPlan], config: &Config) ->
         model.and_then(|model| config.estimates.speeds.get(model)).copied().unwrap_or(1.0)
     });
     let fastest = fastest.fold(0.0, f64::max);
-    let feasible = |field: &str, record: &JobRecord, ask: &Ask| {
+    let possible = |field: &str, ask: &Ask| {
         if let Some(deadline) = ask.deadline.filter(|deadline| deadline.is_nan() || deadline * fastest <= 1.0) {
             let problem = format!(
                 "{deadline} times the runtime is too soon even without a wait; write more than {}",
@@ -36,11 +44,33 @@ pub(super) fn check(named: &Named, clusters: &[ClusterPlan], config: &Config) ->
             );
             return Err(named.wrong(format!("{field}.ask.deadline"), problem));
         }
+        if let Some(share) = ask.estimate.filter(|share| !(0.0..=1_000.0).contains(share)) {
+            return Err(named.wrong(format!("{field}.ask.estimate"), format!("{share} is not from 0 to 1000")));
+        }
+        let is_known = |name: &&String| budgets.iter().any(|budget| budget.name.as_str() == name.as_str());
+        if let Some(name) = ask.budget.as_ref().filter(|name| !is_known(name)) {
+            let known = budgets.iter().map(|budget| budget.name.as_str()).collect::<Vec<_>>().join(", ");
+            let problem = format!("there is no budget '{name}', only {known}");
+            return Err(named.wrong(format!("{field}.ask.budget"), problem));
+        }
+        Ok(())
+    };
+    let feasible = |field: &str, record: &JobRecord, ask: &Ask| {
         let spec = spec_of(record, ask, Timestamp::ZERO, None);
         let requests = spec.map_err(|problem| named.wrong(field, problem))?;
+        if requests.nodes == 0 || requests.nodes > NODES_MAX {
+            let problem = format!("{} machines at once are not from 1 to {NODES_MAX}", requests.nodes);
+            return Err(named.wrong(format!("{field}.nodes"), problem));
+        }
         let fits = |plan: &ClusterPlan| {
             plan.spec.machines.iter().any(|machines| {
-                machines.count.is_none_or(|count| count >= requests.nodes)
+                let has_capacity = match ask.capacity {
+                    Some(Capacity::Spot) => machines.spot.is_some(),
+                    Some(Capacity::OnDemand) => machines.on_demand.is_some() || machines.reserved.is_some(),
+                    Some(Capacity::Auto) | None => true,
+                };
+                has_capacity
+                    && machines.count.is_none_or(|count| count >= requests.nodes)
                     && requests.resources.iter().any(|request| {
                         request
                             .accelerators
@@ -55,14 +85,22 @@ pub(super) fn check(named: &Named, clusters: &[ClusterPlan], config: &Config) ->
         }
         let wanted = requests.resources.first().and_then(|request| request.accelerators.as_ref());
         let wanted = wanted.map_or_else(|| "a machine".to_owned(), ToString::to_string);
-        Err(named
-            .wrong(field, format!("no cluster ever has {} of {wanted} at once, so it can never run", requests.nodes)))
+        let kind = match ask.capacity {
+            Some(Capacity::Spot) => " as spot",
+            Some(Capacity::OnDemand) => " on demand",
+            Some(Capacity::Auto) | None => "",
+        };
+        let never = format!("no cluster ever has {} of {wanted} at once{kind}, so it can never run", requests.nodes);
+        Err(named.wrong(field, never))
     };
     for (number, job) in scenario.jobs.iter().enumerate() {
-        feasible(&format!("jobs[{number}]"), &fixed(job), &job.ask)?;
+        let field = format!("jobs[{number}]");
+        possible(&field, &job.ask)?;
+        feasible(&field, &fixed(job), &job.ask)?;
     }
     for (number, stream) in scenario.workload.iter().enumerate() {
         let field = format!("workload[{number}]");
+        possible(&field, &stream.ask)?;
         if !(0.001..=1_000.0).contains(&stream.faster) {
             return Err(named.wrong(format!("{field}.faster"), format!("{} is not from 0.001 to 1000", stream.faster)));
         }

@@ -24,8 +24,9 @@ pub struct Place {
     /// What the market says, shocks not counted.
     price: Rate,
     nodes: Option<u32>,
-    pub price_factor: f64,
-    pub capacity_share: f64,
+    /// Of the shocks that go on here, which may overlap.
+    price_factors: Vec<f64>,
+    capacity_shares: Vec<f64>,
     /// Spot runs that hold machines, newest last, with how many.
     pub held: BTreeSet<(Timestamp, RunId, u32)>,
     pub held_nodes: u32,
@@ -90,8 +91,8 @@ impl Place {
             price: plan.spec.machines.first().and_then(|m| m.spot).unwrap_or(Rate::ZERO),
             market,
             nodes: None,
-            price_factor: 1.0,
-            capacity_share: 1.0,
+            price_factors: Vec::new(),
+            capacity_shares: Vec::new(),
             held: BTreeSet::new(),
             held_nodes: 0,
             use_of: Use { at: start, ..Use::default() },
@@ -125,10 +126,10 @@ impl Place {
 
     /// Price of a spot machine as the scheduler is told of it.
     pub fn spot_price(&self) -> Rate {
-        if self.price_factor == 1.0 {
+        if self.price_factors.is_empty() {
             return self.price;
         }
-        Rate::from_nanos((self.price.nanos_per_hour() as f64 * self.price_factor) as u64)
+        Rate::from_nanos((self.price.nanos_per_hour() as f64 * self.price_factors.iter().product::<f64>()) as u64)
     }
 
     /// Spot machines that can be held in all; `None` without a limit of the market's own.
@@ -137,14 +138,18 @@ impl Place {
     }
 
     fn shared(&self, nodes: u32) -> u32 {
-        if self.capacity_share == 1.0 { nodes } else { (f64::from(nodes) * self.capacity_share) as u32 }
+        (f64::from(nodes) * self.capacity_shares.iter().product::<f64>()) as u32
     }
 
     pub fn shock(&mut self, kind: ShockKind, is_over: bool) {
-        let value = |value: f64| if is_over { 1.0 } else { value };
-        match kind {
-            ShockKind::Price(factor) => self.price_factor = value(factor),
-            ShockKind::Capacity(share) => self.capacity_share = value(share),
+        let (under_way, value) = match kind {
+            ShockKind::Price(factor) => (&mut self.price_factors, factor),
+            ShockKind::Capacity(share) => (&mut self.capacity_shares, share),
+        };
+        if !is_over {
+            under_way.push(value);
+        } else if let Some(position) = under_way.iter().position(|known| *known == value) {
+            under_way.remove(position);
         }
     }
 
