@@ -40,6 +40,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    world::writable(args.files.runs.as_ref())?;
     let scenario = args.world.read()?;
     let plan = args.world.plan(scenario, &args.policies, args.repetitions, args.threads)?;
     let bar = world::bar(terminal, plan.policies.len() * plan.seeds.len());

@@ -43,6 +43,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    world::writable(args.jobs.as_ref())?;
     let scenario = args.world.read()?;
     let policies: Vec<String> = args.policy.iter().cloned().collect();
     let mut plan = args.world.plan(scenario, &policies, Some(1), Some(1))?;

@@ -102,9 +102,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         let (settings, plan): &(Settings, Plan) = &plans[*of];
         let ran = study::run_one(plan, policy, *seed, false, &mut |_| {}).map_err(world::failed)?;
         let line = Line { scenario: args.world.scenario.clone(), settings: settings.clone(), run: ran.row };
-        append(&file, &line).map_err(|error| Failure::file(&args.out, &error))?;
+        let written = append(&file, &line).map_err(|error| Failure::file(&args.out, &error))?;
         bar.inc(1);
-        Ok::<Line, Failure>(line)
+        Ok::<Line, Failure>(written)
     });
     bar.finish_and_clear();
     for line in told {
@@ -142,10 +142,13 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn append(file: &Mutex<File>, line: &Line) -> std::io::Result<()> {
+/// Writes a line, and gives it back as whoever resumes will read it: the last digit of a number may differ.
+fn append(file: &Mutex<File>, line: &Line) -> std::io::Result<Line> {
     let mut text = serde_json::to_string(line)?;
+    let written = serde_json::from_str(&text)?;
     text.push('\n');
-    file.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write_all(text.as_bytes())
+    file.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write_all(text.as_bytes())?;
+    Ok(written)
 }
 
 /// What a file already has, and up to where its lines are whole.
@@ -157,9 +160,10 @@ fn known(path: &PathBuf, scenario: &str) -> Result<(Vec<Line>, u64), Failure> {
     };
     let (mut lines, mut whole) = (Vec::new(), 0);
     let mut reader = BufReader::new(file);
-    let mut text = String::new();
-    while reader.read_line(&mut text).map_err(|error| Failure::file(path, &error))? > 0 {
-        if !text.ends_with('\n') {
+    let mut text = Vec::new();
+    // Bytes, since a name that is cut off may end within a character.
+    while reader.read_until(b'\n', &mut text).map_err(|error| Failure::file(path, &error))? > 0 {
+        if text.last() != Some(&b'\n') {
             break;
         }
         let wrong = |problem: String| {
@@ -167,7 +171,7 @@ fn known(path: &PathBuf, scenario: &str) -> Result<(Vec<Line>, u64), Failure> {
             Failure::new(Exit::Usage, "NOT_A_SWEEP", message)
         };
         let line: Line =
-            serde_json::from_str(&text).map_err(|error| wrong(format!("is no run of a sweep: {error}")))?;
+            serde_json::from_slice(&text).map_err(|error| wrong(format!("is no run of a sweep: {error}")))?;
         if line.scenario != scenario {
             return Err(wrong(format!("is a run of the scenario '{}', not of '{scenario}'", line.scenario)));
         }

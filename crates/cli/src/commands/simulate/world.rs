@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use leeway_model::Name;
+use leeway_simulations::fleet::export;
 use leeway_simulations::fleet::scenario::{self, Named};
 use leeway_simulations::fleet::study::{self, Plan};
 use leeway_simulations::parallel;
@@ -66,8 +67,18 @@ impl World {
                 chosen.push(found);
             }
         }
+        let wrong = |field: &str, problem: &str| {
+            let message = format!("{}: {field}: {problem}", scenario.name);
+            Err(Failure::new(Exit::Usage, "INVALID_SCENARIO", message))
+        };
+        if chosen.is_empty() {
+            return wrong("policies", "there is none; name at least one, or leave the key out");
+        }
         let first = self.seed.unwrap_or(of.seed);
-        let count = repetitions.unwrap_or(of.repetitions).max(1);
+        let count = repetitions.unwrap_or(of.repetitions);
+        if !(1..=100_000).contains(&count) {
+            return wrong("repetitions", &format!("{count} is not from 1 to 100000"));
+        }
         Ok(Plan {
             policies: chosen,
             seeds: (0..u64::from(count)).map(|number| first.wrapping_add(number)).collect(),
@@ -107,6 +118,11 @@ pub fn bar(terminal: &Terminal, runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// Refuses a table that this program cannot write, before anything is run for it.
+pub fn writable(path: Option<&PathBuf>) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| export::check(path).map_err(|error| Failure::new(Exit::Usage, "EXPORT", error)))
 }
 
 /// Writes a file of results.

@@ -1,0 +1,277 @@
+//! `leeway simulate scenarios`, `run`, `compare` and `sweep` as scripts see them: exit codes, JSON, files, and going on
+//! after an interruption.
+
+#![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Three jobs of a day on two clusters, one with spot that comes and goes.
+const SMALL: &str = r#"
+about = "Three jobs for a test."
+length = "2d"
+limit = "10d"
+policies = ["on-demand", "whole-bill"]
+repetitions = 2
+
+[[clusters]]
+name = "east"
+region = "aws/us-east-1"
+accelerators = "A10G:1"
+count = 8
+on_demand = 1.2
+
+[clusters.market.generate]
+gap_s = 600
+on_demand_usd_per_h = 1.2
+nodes = 4
+up = { kind = "weibull", shape = 0.6, scale_s = 20000 }
+down = { kind = "lomax", shape = 1.5, scale_s = 4000 }
+price = { mean_usd_per_h = 0.4, deviation = 0.2, floor_usd_per_h = 0.2, cap_of_on_demand = 1.0 }
+
+[[budgets]]
+name = "lab"
+cap = 500
+
+[[workload]]
+most = 3
+ask.accelerator = "A10G"
+ask.checkpoint = { size = "3GB", save = "15s", restore = "40s" }
+
+[workload.generate]
+runtime_max_s = 86400
+arrivals = { per_hour = 1 }
+runtime = { kind = "log-normal", mu = 10.5, sigma = 0.4 }
+sizes = [{ weight = 1, gpus = 1 }]
+"#;
+
+fn leeway(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
+    command.args(words).env_remove("LEEWAY_SERVER").output().unwrap()
+}
+
+fn json(words: &[&str], code: i32) -> Value {
+    let output = leeway(words);
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn error(words: &[&str]) -> String {
+    let output = leeway(words);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// A folder with the scenario in it, and the path of that.
+fn small(content: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.toml");
+    fs::write(&path, content).unwrap();
+    let path = text(&path);
+    (folder, path)
+}
+
+fn has_keys(value: &Value, keys: &[&str]) {
+    let object = value.as_object().unwrap_or_else(|| panic!("no object: {value}"));
+    for key in keys {
+        assert!(object.contains_key(*key), "no '{key}' in {value}");
+    }
+}
+
+const RUN: [&str; 27] = [
+    "policy",
+    "seed",
+    "complete",
+    "jobs",
+    "succeeded",
+    "failed",
+    "open",
+    "refused",
+    "with_deadline",
+    "missed",
+    "interruptions",
+    "cost_micros",
+    "egress_micros",
+    "overrun_micros",
+    "cost_per_work_hour",
+    "work_hours",
+    "lost_hours",
+    "spot_hours",
+    "other_hours",
+    "carbon_kg",
+    "wait_mean_hours",
+    "wait_p50_hours",
+    "wait_p90_hours",
+    "wait_max_hours",
+    "turnaround_mean_hours",
+    "turnaround_p90_hours",
+    "length_hours",
+];
+
+const POLICY: [&str; 9] = [
+    "policy",
+    "runs",
+    "cost",
+    "cost_low",
+    "cost_high",
+    "cost_per_work_hour",
+    "cost_against_first",
+    "against_low",
+    "against_high",
+];
+
+#[test]
+fn the_ready_scenarios_are_listed_and_printed() {
+    let listed = json(&["--json", "simulate", "scenarios"], 0);
+    let scenarios = listed["scenarios"].as_array().unwrap();
+    assert!(scenarios.len() >= 6, "{listed}");
+    for scenario in scenarios {
+        has_keys(scenario, &["name", "about", "length_ms", "policies", "repetitions"]);
+        let name = scenario["name"].as_str().unwrap();
+        let printed = leeway(&["simulate", "scenarios", "--print", name]);
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        assert!(printed.contains(scenario["about"].as_str().unwrap()), "{name}: {printed}");
+        let object = json(&["--json", "simulate", "scenarios", "--print", name], 0);
+        assert_eq!((object["name"].as_str(), object["text"].as_str().unwrap().trim()), (Some(name), printed.trim()));
+    }
+    assert!(error(&["simulate", "scenarios", "--print", "price-strom"]).contains("price-storm"));
+}
+
+#[test]
+fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
+    let (folder, path) = small(SMALL);
+    let jobs = text(&folder.path().join("jobs.csv"));
+    let page = text(&folder.path().join("page.html"));
+    let words = ["--json", "simulate", "run", &path, "--check", "--jobs", &jobs, "--report", &page];
+    let answer = json(&words, 0);
+    let keys = ["scenario", "about", "run", "teams", "clusters", "budgets", "refusals", "open_states", "failures"];
+    has_keys(&answer, &keys);
+    has_keys(&answer, &["launches_refused", "moved_between_regions_bytes", "events", "steps"]);
+    has_keys(&answer["run"], &RUN);
+    assert_eq!((&answer["run"]["policy"], &answer["run"]["jobs"]), (&"on-demand".into(), &3.into()), "{answer}");
+    has_keys(&answer["budgets"][0], &["budget", "parent", "cap", "posted", "held", "overrun"]);
+    has_keys(&answer["clusters"][0], &["cluster", "spot_hours", "other_hours"]);
+    let jobs = fs::read_to_string(&jobs).unwrap();
+    let column = jobs.lines().next().unwrap().split(',').position(|name| name == "cost_micros").unwrap();
+    let costs = jobs.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse::<i64>().unwrap());
+    assert_eq!(Some(costs.sum::<i64>()), answer["run"]["cost_micros"].as_i64(), "{jobs}");
+    assert!(fs::read_to_string(&page).unwrap().contains("Three jobs for a test."));
+    let shown = leeway(&["simulate", "run", &path, "--policy", "whole-bill"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("whole-bill with seed 1: 3 jobs") && shown.contains("lab"), "{shown}");
+}
+
+#[test]
+fn policies_are_compared_and_every_run_is_a_line_of_a_table() {
+    let (folder, path) = small(SMALL);
+    let runs = text(&folder.path().join("runs.csv"));
+    let answer = json(&["--json", "simulate", "compare", &path, "--runs", &runs], 0);
+    has_keys(&answer, &["scenario", "about", "seeds", "policies", "runs", "warnings"]);
+    assert_eq!(answer["seeds"], serde_json::json!([1, 2]));
+    let (policies, rows) = (answer["policies"].as_array().unwrap(), answer["runs"].as_array().unwrap());
+    assert_eq!((policies.len(), rows.len()), (2, 4), "{answer}");
+    policies.iter().for_each(|policy| has_keys(policy, &POLICY));
+    rows.iter().for_each(|row| has_keys(row, &RUN));
+    assert_eq!(policies[0]["cost_against_first"].as_f64(), Some(0.0), "{answer}");
+    assert!(answer["warnings"].as_array().unwrap().iter().any(|said| said.as_str().unwrap().contains("few")));
+    let table = fs::read_to_string(&runs).unwrap();
+    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    assert_eq!(lines.next().unwrap(), RUN);
+    for (line, row) in lines.by_ref().zip(rows) {
+        assert_eq!((line[0], line[1]), (row["policy"].as_str().unwrap(), row["seed"].to_string().as_str()));
+        assert_eq!(line[11].parse::<i64>().ok(), row["cost_micros"].as_i64());
+    }
+    assert!(lines.next().is_none(), "{table}");
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {
+    let (folder, path) = small(SMALL);
+    let runs = text(&folder.path().join("runs.parquet"));
+    for words in [["compare", &path, "--runs", &runs], ["run", &path, "--jobs", &runs]] {
+        let said = error(&[&["simulate"], &words[..]].concat());
+        assert!(said.contains("--features parquet") && said.contains(".csv"), "{said}");
+        assert!(!Path::new(&runs).exists());
+    }
+}
+
+#[test]
+fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
+    let (_folder, path) = small(SMALL);
+    let poor = ["simulate", "run", &path, "--set", "budgets.0.cap=1"];
+    let answer = json(&[&["--json"], &poor[..]].concat(), 1);
+    assert!(answer["run"]["open"].as_u64() > Some(0) && answer["run"]["complete"] == false, "{answer}");
+    has_keys(&answer["open_states"][0], &["state", "count"]);
+    let shown = leeway(&poor);
+    assert_eq!(shown.status.code(), Some(1));
+    assert!(String::from_utf8(shown.stderr).unwrap().contains("had not ended"));
+    let compared = json(&["--json", "simulate", "compare", &path, "--set", "budgets.0.cap=1"], 1);
+    assert!(compared["warnings"].to_string().contains("had not ended"), "{compared}");
+}
+
+#[test]
+fn a_sweep_that_was_interrupted_ends_as_one_that_was_not() {
+    let (folder, path) = small(SMALL);
+    let (whole, halves) = (text(&folder.path().join("whole.jsonl")), text(&folder.path().join("halves.jsonl")));
+    let sweep = |out: &str, threads: &str| {
+        let over = ["--over", "world.notice=0s,120s", "--over", "clusters.0.count=4,8"];
+        let words = ["--json", "simulate", "sweep", &path, "--threads", threads, "--out", out];
+        json(&[&words[..], &over[..]].concat(), 0)
+    };
+    let at_once = sweep(&whole, "1");
+    // Four combinations, two policies, two seeds.
+    let lines = fs::read_to_string(&whole).unwrap();
+    assert_eq!((lines.lines().count(), &at_once["runs_done_before"]), (16, &0.into()));
+    let results = at_once["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4, "{at_once}");
+    assert_eq!(results[1]["settings"], serde_json::json!({"world.notice": "0s", "clusters.0.count": "8"}));
+    results[1]["policies"].as_array().unwrap().iter().for_each(|policy| has_keys(policy, &POLICY));
+    // Seven lines and a half, the half cut in the middle of a word.
+    let end = lines.match_indices('\n').nth(6).unwrap().0 + 1;
+    fs::write(&halves, &lines[..end + 100]).unwrap();
+    let resumed = sweep(&halves, "2");
+    assert_eq!((&resumed["runs_done_before"], &resumed["results"]), (&7.into(), &at_once["results"]));
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&fs::read_to_string(&halves).unwrap()), sorted(&lines));
+    let again = sweep(&halves, "2");
+    assert_eq!((&again["runs_done_before"], &again["results"]), (&16.into(), &at_once["results"]));
+}
+
+#[test]
+fn a_file_that_is_no_sweep_of_this_scenario_is_left_alone() {
+    let (folder, path) = small(SMALL);
+    let out = folder.path().join("notes.txt");
+    let words = ["simulate", "sweep", &path, "--over", "world.notice=0s,120s", "--out", out.to_str().unwrap()];
+    fs::write(&out, "not a sweep\n").unwrap();
+    let said = error(&words);
+    assert!(said.contains("line 1") && said.contains("another --out"), "{said}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "not a sweep\n");
+    assert!(error(&["simulate", "sweep", &path, "--over", "world.notise=0s", "--out", "x"]).contains("notice"));
+}
+
+#[test]
+fn what_is_wrong_with_a_scenario_has_a_code_and_exit_2() {
+    let (_folder, path) = small(SMALL);
+    let code = |words: &[&str]| {
+        let said: Value = serde_json::from_str(&error(&[&["--json", "simulate"], words].concat())).unwrap();
+        said["error"]["code"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(code(&["run", "price-strom"]), "NO_SCENARIO");
+    assert_eq!(code(&["run", &path, "--policy", "whole-bil"]), "NO_POLICY");
+    assert_eq!(code(&["run", &path, "--set", "policies=[]"]), "INVALID_SCENARIO");
+    assert_eq!(code(&["compare", &path, "--set", "repetitions=4000000000"]), "INVALID_SCENARIO");
+    assert_eq!(code(&["compare", &path, "--set", "clusters=[]"]), "INVALID_SCENARIO");
+    assert_eq!(code(&["run", &path, "--set", "workload.0.ask.budget=labs"]), "INVALID_SCENARIO");
+}
