@@ -71,7 +71,8 @@ pub fn run(text: &str, policy: &str) -> Ran {
 /// Jobs that the scenario submits with this seed.
 pub fn arrivals(scenario: &Named, seed: u64) -> u64 {
     let choice = Choice { policy: "whole-bill".parse().unwrap(), seed, checked: false };
-    scenario.setup(&choice).unwrap().workload.0.map(|arrival| arrival.unwrap()).count() as u64
+    scenario.setup(&choice).unwrap().workload.0.inspect(|arrival| assert!(arrival.is_ok(), "{arrival:?}")).count()
+        as u64
 }
 
 /// Where a job was, in order of time.
