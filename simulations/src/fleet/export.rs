@@ -204,7 +204,7 @@ mod tests {
             rows,
             [
                 "{name: \"a, \"b\"\", cost_micros: -3, share: 0.25, late: true, deadline: null}",
-                "{name: \"\", cost_micros: 9223372036854775807, share: 1e-9, late: false, deadline: \"2026-03-02T00:00:00Z\"}",
+                "{name: \"\", cost_micros: 9223372036854775807, share: 0.000000001, late: false, deadline: \"2026-03-02T00:00:00Z\"}",
             ]
         );
     }
