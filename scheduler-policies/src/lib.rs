@@ -10,19 +10,24 @@ pub mod deadline;
 mod cheapest;
 mod failover;
 mod on_demand;
+mod uniform_progress;
 mod whole_bill;
 
 pub use cheapest::Cheapest;
 pub use failover::Failover;
 pub use on_demand::OnDemand;
+pub use uniform_progress::UniformProgress;
 pub use whole_bill::WholeBill;
 
 /// Name of the policy for installations that choose none.
 pub const DEFAULT: &str = "whole-bill";
 
+/// Name of the policy for jobs with a deadline, unless an installation or a job chooses another.
+pub const DEADLINE_DEFAULT: &str = "uniform-progress";
+
 /// Every policy. A new one is one more line here.
 pub fn all() -> PolicySet {
-    let policies: [Arc<dyn Policy>; 4] =
-        [Arc::new(Cheapest), Arc::new(Failover), Arc::new(OnDemand), Arc::new(WholeBill)];
+    let policies: [Arc<dyn Policy>; 5] =
+        [Arc::new(Cheapest), Arc::new(Failover), Arc::new(OnDemand), Arc::new(UniformProgress), Arc::new(WholeBill)];
     PolicySet::new(policies)
 }

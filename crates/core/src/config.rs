@@ -11,6 +11,8 @@ pub struct Config {
     /// The ledger's currency. Offers priced in another are excluded.
     pub currency: Currency,
     pub default_policy: Name,
+    /// Policy of jobs that have a deadline and name none.
+    pub deadline_policy: Option<Name>,
     /// Budget of jobs that name none; without it they are refused.
     pub default_budget: Option<Name>,
     pub lease: Lease,
@@ -92,6 +94,7 @@ impl Config {
             installation,
             currency: Currency::USD,
             default_policy,
+            deadline_policy: None,
             default_budget: None,
             lease: Lease {
                 ttl: Millis::from_secs(60),

@@ -37,6 +37,11 @@ impl Scheduler {
         Ok(self.evaluate(&self.imagined(spec)))
     }
 
+    /// Name of the policy that would place such a job.
+    pub fn policy_for(&self, spec: &JobSpec) -> Name {
+        self.policy_of(&self.imagined(spec.clone())).0.clone()
+    }
+
     /// The places that a round would choose among for a job that is not submitted.
     pub fn choose(&self, spec: &JobSpec) -> Search {
         let job = self.imagined(spec.clone());

@@ -39,6 +39,12 @@ pub trait Policy: Send + Sync + Debug {
     fn decide(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Verdict {
         Verdict::Place { position: 0, why: "lowest expected bill among the places that can be had now".into() }
     }
+
+    /// Whether a job with a deadline that runs on capacity nobody takes back should save and go to one of the places that
+    /// can be had now, and why. Asked every ten minutes; it is then placed anew by [`decide`](Self::decide).
+    fn review(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Option<Box<str>> {
+        None
+    }
 }
 
 /// What a policy may know of a job.
@@ -48,8 +54,12 @@ pub struct JobView<'a> {
     pub job: &'a Job,
     /// Where its newest run was, when there was one.
     pub last: Option<LastPlace<'a>>,
-    /// Work left on a machine of relative speed 1.
+    /// Work in all on a machine of relative speed 1, as its submitter stated or the installation assumes.
+    pub work: Millis,
+    /// Work left of it.
     pub remaining: Millis,
+    /// What a launch takes until the program works, restoring included.
+    pub changeover: Millis,
 }
 
 /// Where a job's newest run was.

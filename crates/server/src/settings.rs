@@ -52,6 +52,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub metrics_listen: SocketAddr,
     pub default_policy: Name,
+    /// Policy of jobs that have a deadline and name none.
+    pub deadline_policy: Option<Name>,
     pub default_budget: Option<Name>,
     /// Of the ledger.
     pub currency: Currency,
@@ -194,6 +196,7 @@ impl Settings {
         let installation = leeway_model::InstallationId(self.installation.clone());
         Config {
             currency: self.currency,
+            deadline_policy: self.deadline_policy.clone(),
             default_budget: self.default_budget.clone(),
             lease: self.lease,
             money: self.money,

@@ -282,6 +282,9 @@ impl Scheduler {
                 if let Some(at) = self.hold_runs_low(run) {
                     consider(at);
                 }
+                if let Some(at) = self.next_review(run) {
+                    consider(at);
+                }
                 consider(self.lease_end(run));
                 if let Some(by) = run.drain_by {
                     consider(by);
@@ -361,6 +364,7 @@ impl Scheduler {
                 self.meter(&run);
                 self.watch_saves(id);
                 self.watch_deadlines(id);
+                self.review(id);
             }
         }
         self.set_run_timer(id);

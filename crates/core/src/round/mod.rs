@@ -1,5 +1,6 @@
 //! A round: places jobs while there are places, in order of priority, at most so many a step.
 
+mod deadline;
 pub mod filter;
 pub mod fleet;
 pub(crate) mod moves;
@@ -158,14 +159,24 @@ impl Scheduler {
         }
     }
 
-    /// A job's policy. One that is no longer installed gives way to the default.
+    /// A job's policy: its own, that for deadlines where it has one, or the default. One that is no longer installed
+    /// gives way to the next.
     pub(crate) fn policy_of(&self, job: &Job) -> (&Name, &std::sync::Arc<dyn Policy>) {
         let own = job.spec.policy.as_ref().and_then(|name| self.policies.get_named(name));
+        let timed = self.config.deadline_policy.as_ref().filter(|_| job.spec.time.deadline.is_some());
+        let own = own.or_else(|| timed.and_then(|name| self.policies.get_named(name)));
         own.or_else(|| self.policies.get_named(&self.config.default_policy)).expect("the default policy is installed")
     }
 
     pub(crate) fn view<'a>(&'a self, job: &'a Job, economics: &Economics<'_>) -> JobView<'a> {
-        JobView { now: self.now, job, last: self.last_place(job), remaining: economics.remaining }
+        JobView {
+            now: self.now,
+            job,
+            last: self.last_place(job),
+            work: self.work(job),
+            remaining: economics.remaining,
+            changeover: self.changeover(job),
+        }
     }
 
     fn last_place(&self, job: &Job) -> Option<LastPlace<'_>> {

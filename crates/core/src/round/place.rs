@@ -9,7 +9,7 @@ use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term, Timestamp};
 
 use super::queue::{Park, Scope};
 use super::score::{self, Belief, Economics};
-use super::select::{self, Market, Place};
+use super::select::{self, Place};
 use super::{Attempt, filter};
 use crate::action::Action;
 use crate::ledger;
@@ -59,25 +59,36 @@ impl Scheduler {
             }
             return Attempt::Blocked(found);
         }
-        // Capacity that nobody takes back goes first for a while; where the budget cannot pay for it, the rest follows.
-        let mut places = Vec::new();
-        if self.is_hounded(job) {
-            let calm = Market { without_spot: true, ..self.market(job, policy.as_ref()) };
-            places = select::search(calm, &view, &economics, scope).places;
-        }
-        let hounded = !places.is_empty();
-        let offered = if hounded { &places } else { &found.places };
+        // Capacity that nobody takes back goes first where spot took the job too often, or where the deadline leaves no time
+        // for another loss; where the budget cannot pay for it, the rest follows.
+        let hounded = self.is_hounded(job);
+        let timed = job.spec.time.deadline.is_some();
+        let mut calm = if hounded || timed { self.calm_places(job, &view, &economics) } else { Vec::new() };
+        let last_call = self.last_call(job, &calm);
+        let pressed = last_call.is_some_and(|last| self.now.after(self.spot_reserve(job)) >= last);
+        let aside = (hounded || pressed) && !calm.is_empty();
+        let offered = if aside { &calm } else { &found.places };
         let ranked: Vec<_> = offered.iter().map(|place| place.ranked.clone()).collect();
-        match policy.decide(&view, &ranked) {
+        let verdict = match policy.decide(&view, &ranked) {
+            Verdict::WaitUntil { .. } if pressed => Verdict::Place { position: 0, why: "cheapest".into() },
+            verdict => verdict,
+        };
+        match verdict {
             Verdict::WaitUntil { at, why } => {
+                let at = last_call.map_or(at, |last| at.min(last));
                 self.timers.set(Timer::Job(job.id), at.max(self.now.after(Millis::from_secs(1))));
                 Attempt::Parked(Park::Timer, Reason::new("POLICY_WAITS", why))
             }
-            Verdict::Place { position, why } if hounded => {
-                let rest = found.places.into_iter().filter(|place| places.iter().all(|calm| calm.offer != place.offer));
+            Verdict::Place { position, why } if aside => {
+                let rest = found.places.into_iter().filter(|place| calm.iter().all(|one| one.offer != place.offer));
                 let rest: Vec<_> = rest.collect();
-                places.extend(rest);
-                self.reserve(job, places, position, &format!("{why}; spot took it too often within the last hour"))
+                calm.extend(rest);
+                let because = if pressed {
+                    "its deadline leaves no time for a loss"
+                } else {
+                    "spot took it too often within the last hour"
+                };
+                self.reserve(job, calm, position, &format!("{why}; {because}"))
             }
             Verdict::Place { position, why } => self.reserve(job, found.places, position, &why),
         }

@@ -294,9 +294,10 @@ impl JobService for Jobs {
     ) -> Result<Response<pb::DryRunJobResponse>, Status> {
         let ledger = self.0.ledger();
         let spec = check::required("spec", request.into_inner().spec)?.into_model(ledger).within("spec")?;
-        let policy = spec.policy.clone().unwrap_or_else(|| self.0.config.default_policy.clone());
-        let look = move |view: &mut crate::driver_loop::View<'_>| (view.scheduler.dry_run(spec), view.now);
-        let (found, now) = self.0.handle.read(look).await?;
+        let look = move |view: &mut crate::driver_loop::View<'_>| {
+            (view.scheduler.policy_for(&spec), view.scheduler.dry_run(spec), view.now)
+        };
+        let (policy, found, now) = self.0.handle.read(look).await?;
         let found = found.map_err(|refusal| refused(&refusal))?;
         let nothing = Reason::new("NO_PLACE", "no offer can take this job now; the rejections say why");
         let reason = found.candidates.is_empty().then_some(&nothing);

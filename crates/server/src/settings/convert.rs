@@ -43,7 +43,11 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
     let installation: Name = problems.take(installation).unwrap_or_else(local);
     let currency: Currency =
         problems.take(parsed("currency", raw.currency.as_deref().unwrap_or("USD"))).unwrap_or(Currency::USD);
-    let default_policy = problems.take(policy(raw.default_policy.as_deref())).unwrap_or_else(usual_policy);
+    let usual = || leeway_policies::DEFAULT.parse().expect("the default policy has a name");
+    let default_policy = policy("default_policy", raw.default_policy.as_deref().unwrap_or(leeway_policies::DEFAULT));
+    let default_policy: Name = problems.take(default_policy).unwrap_or_else(usual);
+    let deadline_policy = raw.deadline_policy.as_deref().unwrap_or(leeway_policies::DEADLINE_DEFAULT);
+    let deadline_policy = problems.take(policy("deadline_policy", deadline_policy));
     let mut core = Config::new(InstallationId(installation.clone()), default_policy.clone());
     lengths(raw, &mut core, problems);
     amounts(raw, currency, &mut core, problems);
@@ -91,6 +95,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         listen,
         metrics_listen,
         default_policy,
+        deadline_policy,
         default_budget: problems.or_default(optional("default_budget", raw.default_budget.as_deref())),
         currency,
         log: problems.take(log(raw)).unwrap_or_else(|| Log { level: "info".into(), format: LogFormat::Text }),
@@ -122,19 +127,14 @@ fn local() -> Name {
     "local".parse().expect("'local' is a name")
 }
 
-fn usual_policy() -> Name {
-    leeway_policies::DEFAULT.parse().expect("the default policy has a name")
-}
-
 fn data_dir(raw: &Raw, base: &Path) -> PathBuf {
     base.join(raw.data_dir.as_deref().unwrap_or("leeway-data"))
 }
 
-fn policy(text: Option<&str>) -> Result<Name> {
-    let text = text.unwrap_or(leeway_policies::DEFAULT);
+fn policy(key: &str, text: &str) -> Result<Name> {
     let installed = leeway_policies::all();
     let names: Vec<&str> = installed.names().map(Name::as_str).collect();
-    let name: Name = parsed("default_policy", text)?;
+    let name: Name = parsed(key, text)?;
     if installed.get(&name).is_some() {
         return Ok(name);
     }
@@ -142,7 +142,7 @@ fn policy(text: Option<&str>) -> Result<Name> {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("use one of {}", names.join(", ")),
     };
-    Err(SettingsError::new("default_policy", format!("'{}' is no policy; {hint}", escape(text))))
+    Err(SettingsError::new(key, format!("'{}' is no policy; {hint}", escape(text))))
 }
 
 fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {

@@ -12,6 +12,7 @@ pub struct Raw {
     pub listen: Option<String>,
     pub metrics_listen: Option<String>,
     pub default_policy: Option<String>,
+    pub deadline_policy: Option<String>,
     pub default_budget: Option<String>,
     pub currency: Option<String>,
     pub confirm_restore: Option<String>,

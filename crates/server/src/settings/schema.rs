@@ -36,6 +36,7 @@ pub const ROOT: &[(&str, Node)] = &[
     ("listen", Text),
     ("metrics_listen", Text),
     ("default_policy", Text),
+    ("deadline_policy", Text),
     ("default_budget", Text),
     ("currency", Text),
     ("confirm_restore", Text),
