@@ -23,16 +23,19 @@ enum Next {
 
 impl Scheduler {
     pub(crate) fn recover(&mut self, id: RunId, detail: Option<&str>) {
-        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
-        if !self.is_bound(&run) {
-            return;
-        }
-        let Some(job) = self.job(id.job).cloned() else { return };
-        let end = run.end.clone().unwrap_or(EndReason::Lost);
+        let Some(run) = self.run(id).filter(|run| self.is_bound(run)) else { return };
+        let Some(job) = self.job(id.job) else { return };
         if job.state == JobState::Cancelling {
-            self.finish(id.job, JobState::Cancelled, job.reason);
+            let reason = job.reason.clone();
+            self.finish(id.job, JobState::Cancelled, reason);
             return;
         }
+        if run.end == Some(EndReason::Succeeded) {
+            self.finish(id.job, JobState::Succeeded, None);
+            return;
+        }
+        let (run, job) = (run.clone(), job.clone());
+        let end = run.end.clone().unwrap_or(EndReason::Lost);
         if matches!(end, EndReason::Failed { .. }) {
             self.suspect_checkpoint(&run);
         }

@@ -249,7 +249,7 @@ impl Scheduler {
     }
 
     /// Jobs whose rows changed since the last drain.
-    pub fn changed_jobs(&self) -> impl Iterator<Item = JobId> {
+    pub fn changed_jobs(&mut self) -> &[JobId] {
         self.tables.jobs.changed()
     }
 
@@ -257,6 +257,12 @@ impl Scheduler {
     pub fn drain_changes(&mut self, sink: &mut impl RowSink) {
         self.tables.drain(sink);
         self.fleet.drain(sink);
+    }
+
+    /// As [`drain_changes`](Self::drain_changes) for a store that keeps nothing: no row is looked at.
+    pub fn forget_changes(&mut self) {
+        self.tables.forget_changes();
+        self.fleet.settle();
     }
 
     /// A scheduler from stored rows, in the order of their keys. Everything derived is built anew; no past decision is

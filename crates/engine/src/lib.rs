@@ -129,15 +129,22 @@ impl<S: Store, T> Engine<S, T> {
 
     /// One decision and its entry. What was decided in memory must reach the store: the reserve pays for it if needed.
     fn decide(&mut self, event: Event, released: &mut Released<T>) -> Result<(), Error> {
-        let encoded = self.scratch.encode(&Recorded::of(&event));
+        let keeps = self.store.keeps_entries();
+        let encoded = if keeps { self.scratch.encode(&Recorded::of(&event)) } else { Box::default() };
         self.scheduler.handle(self.now, event, &mut released.actions);
-        released.changed_jobs.extend(self.scheduler.changed_jobs());
+        released.changed_jobs.extend_from_slice(self.scheduler.changed_jobs());
         if !self.scheduler.has_changes() {
             return Ok(());
         }
-        let mut rows = codec::Rows::new(&mut self.scratch);
-        self.scheduler.drain_changes(&mut rows);
-        let entry = Entry { index: self.index + 1, time_ms: self.now.as_millis(), event: encoded, rows: rows.changes };
+        let rows = if keeps {
+            let mut rows = codec::Rows::new(&mut self.scratch);
+            self.scheduler.drain_changes(&mut rows);
+            rows.changes
+        } else {
+            self.scheduler.forget_changes();
+            Vec::new()
+        };
+        let entry = Entry { index: self.index + 1, time_ms: self.now.as_millis(), event: encoded, rows };
         self.store.append_essential(entry).inspect_err(|_| self.failed = true)?;
         self.index += 1;
         self.unflushed += 1;

@@ -130,6 +130,11 @@ pub trait Store: Send {
     fn first_entry(&self) -> Index {
         1
     }
+    /// Whether the store keeps what entries hold. One that only numbers them may be given entries without event and
+    /// rows, so that nobody encodes what is thrown away.
+    fn keeps_entries(&self) -> bool {
+        true
+    }
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -156,5 +161,8 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
     fn first_entry(&self) -> Index {
         (**self).first_entry()
+    }
+    fn keeps_entries(&self) -> bool {
+        (**self).keeps_entries()
     }
 }

@@ -39,4 +39,8 @@ impl Store for Fleeting {
     fn first_entry(&self) -> Index {
         self.head.index + 1
     }
+
+    fn keeps_entries(&self) -> bool {
+        false
+    }
 }

@@ -87,14 +87,14 @@ impl Scheduler {
     }
 
     pub(crate) fn on_phase_reported(&mut self, id: RunId, rank: u32, phase: Phase) -> Reply {
-        let run = match self.heard(id, rank) {
-            Ok(run) => run.clone(),
+        let (state, is_launched) = match self.heard(id, rank) {
+            Ok(run) => (run.state, run.launched.is_some()),
             Err(refused) => return Reply::Refused(refused),
         };
-        if rank != 0 || !matches!(run.state, RunState::Launching | RunState::Setup | RunState::Restoring) {
+        if rank != 0 || !matches!(state, RunState::Launching | RunState::Setup | RunState::Restoring) {
             return Reply::Done;
         }
-        if run.launched.is_none() {
+        if !is_launched {
             // The agent is quicker than the launch's own reply: its word is proof that the machine is there.
             self.on_run_launched(id, Vec::new());
         }
@@ -142,22 +142,24 @@ impl Scheduler {
     }
 
     pub(crate) fn on_exit_reported(&mut self, id: RunId, rank: u32, exit_code: i32) -> Reply {
-        if let Err(refused) = self.heard(id, rank) {
-            return Reply::Refused(refused);
-        }
-        if self.run(id).is_some_and(|run| run.launched.is_none()) {
+        let is_launched = match self.heard(id, rank) {
+            Ok(run) => run.launched.is_some(),
+            Err(refused) => return Reply::Refused(refused),
+        };
+        if !is_launched {
             self.on_run_launched(id, Vec::new());
         }
+        let told = self.volatile.progress.get(&id).copied();
         let Some(row) = self.tables.runs.change(&id) else { return Reply::Done };
         row.exits[rank as usize].get_or_insert(exit_code);
-        let run = row.clone();
-        let all = run.exits.iter().all(Option::is_some);
-        let failed = run.exits.iter().flatten().copied().find(|code| *code != 0);
+        let progress = told.unwrap_or(row.progress);
+        let all = row.exits.iter().all(Option::is_some);
+        let failed = row.exits.iter().flatten().copied().find(|code| *code != 0);
         if let Some(code) = failed {
-            let reason = self.meaning(&run, code);
+            let reason = meaning(row, progress, code);
             self.order_stop(id, reason);
         } else if all {
-            let reason = self.meaning(&run, 0);
+            let reason = meaning(row, progress, 0);
             if reason == EndReason::Succeeded
                 && let Some(row) = self.tables.runs.change(&id)
             {
@@ -173,20 +175,6 @@ impl Scheduler {
         Reply::Done
     }
 
-    /// What an exit means. During a drain it is the drain's reason, unless the work was done all the same.
-    fn meaning(&self, run: &Run, code: i32) -> EndReason {
-        let progress = self.volatile.progress.get(&run.id).copied().unwrap_or(run.progress);
-        let done = progress.total.is_some_and(|total| progress.step >= total);
-        match (&run.end, code) {
-            (Some(_), 0) if done => EndReason::Succeeded,
-            (Some(reason), _) => reason.clone(),
-            (None, 0) => EndReason::Succeeded,
-            (None, EXIT_SAVED) => EndReason::Saved,
-            (None, EXIT_FOR_GOOD) => EndReason::FailedForGood,
-            (None, exit_code) => EndReason::Failed { exit_code },
-        }
-    }
-
     /// Posts what it cost to bring the restored checkpoint to this run's region.
     fn charge_checkpoint_move(&mut self, id: RunId) {
         let Some(run) = self.run(id) else { return };
@@ -199,5 +187,18 @@ impl Scheduler {
         let since = run.launched.unwrap_or(run.placed);
         locality::count(&self.config.egress, &mut self.tables, self.now, &from.region, &to, from.size);
         self.charge(id, Usage { term: Term::CheckpointMove, amount, from: since, to: self.now });
+    }
+}
+
+/// What an exit means. During a drain it is the drain's reason, unless the work was done all the same.
+fn meaning(run: &Run, progress: Progress, code: i32) -> EndReason {
+    let done = progress.total.is_some_and(|total| progress.step >= total);
+    match (&run.end, code) {
+        (Some(_), 0) if done => EndReason::Succeeded,
+        (Some(reason), _) => reason.clone(),
+        (None, 0) => EndReason::Succeeded,
+        (None, EXIT_SAVED) => EndReason::Saved,
+        (None, EXIT_FOR_GOOD) => EndReason::FailedForGood,
+        (None, exit_code) => EndReason::Failed { exit_code },
     }
 }

@@ -182,10 +182,12 @@ impl Scheduler {
         }
         run.state = RunState::Stopping;
         run.stop_ordered.get_or_insert(now);
-        let (action, signal) = (run.clone(), run.launched.is_some());
-        let action = self.stop_action(&action);
-        self.actions.push(action);
-        if signal {
+        let is_launched = run.launched.is_some();
+        if let Some(run) = self.tables.runs.get(&id) {
+            let action = self.stop_action(run);
+            self.actions.push(action);
+        }
+        if is_launched {
             self.actions.push(Action::Signal { run: id });
         }
         self.set_run_timer(id);
@@ -350,18 +352,22 @@ impl Scheduler {
     }
 
     pub(crate) fn on_run_timer(&mut self, id: RunId) {
-        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
+        let Some(run) = self.tables.runs.get(&id) else { return };
         match run.state {
             RunState::Released => return,
             RunState::Launching => {
                 if self.now >= run.placed.after(self.config.launch.deadline) {
-                    self.cool(&run.offer, None);
+                    let offer = run.offer.clone();
+                    self.cool(&offer, None);
                     self.order_stop(id, EndReason::LaunchFailed { class: LaunchErrorClass::Transient });
                 }
             }
-            RunState::Stopping | RunState::Lost => self.stop_again(&run),
+            RunState::Stopping | RunState::Lost => {
+                let run = run.clone();
+                self.stop_again(&run);
+            }
             RunState::Setup | RunState::Restoring | RunState::Running | RunState::Draining => {
-                self.meter(&run);
+                self.meter(id);
                 self.watch_saves(id);
                 self.watch_deadlines(id);
                 self.review(id);
@@ -371,19 +377,16 @@ impl Scheduler {
     }
 
     fn watch_deadlines(&mut self, id: RunId) {
-        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
-        if !run.state.is_active() {
-            return;
-        }
-        if self.now >= self.lease_end(&run) {
-            let all = self.now >= self.all_silent(&run);
-            self.order_stop(id, lost_reason(&run));
+        let Some(run) = self.run(id).filter(|run| run.state.is_active()) else { return };
+        if self.now >= self.lease_end(run) {
+            let (all, reason) = (self.now >= self.all_silent(run), lost_reason(run));
+            self.order_stop(id, reason);
             if all {
                 self.recover(id, None);
             }
         } else if run.drain_by.is_some_and(|by| self.now >= by) {
             self.order_stop(id, EndReason::Interrupted);
-        } else if run.drain_by.is_none() && self.longest(&run).is_some_and(|limit| self.now >= limit) {
+        } else if run.drain_by.is_none() && self.longest(run).is_some_and(|limit| self.now >= limit) {
             self.drain(id, EndReason::OverMaxDuration, self.config.launch.drain, true);
         }
     }

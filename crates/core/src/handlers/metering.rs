@@ -11,10 +11,10 @@ use crate::scheduler::Scheduler;
 
 impl Scheduler {
     /// Posts and, where the hold runs low, extends it or drains the run.
-    pub(crate) fn meter(&mut self, run: &Run) {
-        self.post_usage(run.id);
-        if run.end.is_none() && run.state != RunState::Draining {
-            self.keep_hold_ahead(run.id);
+    pub(crate) fn meter(&mut self, id: RunId) {
+        self.post_usage(id);
+        if self.run(id).is_some_and(|run| run.end.is_none() && run.state != RunState::Draining) {
+            self.keep_hold_ahead(id);
         }
     }
 
@@ -65,18 +65,18 @@ impl Scheduler {
     }
 
     fn keep_hold_ahead(&mut self, id: RunId) {
-        let Some(run) = self.tables.runs.get(&id).cloned() else { return };
+        let Some(run) = self.tables.runs.get(&id) else { return };
         let Some(hold) = self.tables.holds.get(&HoldId(id)).filter(|hold| hold.open) else { return };
         let money = self.config.money;
         let reserve = money.stop_reserve.saturating_add(money.extend_before);
-        if hold.remainder() >= self.most(&run, reserve) {
+        if hold.remainder() >= self.most(run, reserve) {
             return;
         }
         // As much as the work left may need; where that does not fit, as much as keeps the run going a little longer.
         let left = self.job(id.job).map_or(money.horizon, |job| remaining(&self.config, job));
-        let long = self.most(&run, left.clamp(money.extend_before, money.horizon.max(money.extend_before)));
-        let short = self.most(&run, money.extend_before);
-        match self.may_extend(&run, long).or_else(|_| self.may_extend(&run, short)) {
+        let long = self.most(run, left.clamp(money.extend_before, money.horizon.max(money.extend_before)));
+        let short = self.most(run, money.extend_before);
+        match self.may_extend(id, long).or_else(|_| self.may_extend(id, short)) {
             Ok(()) => {
                 if let Some(path) = self.tables.holds.get(&HoldId(id)).map(|hold| hold.path.clone()) {
                     for budget in path {
@@ -110,9 +110,9 @@ impl Scheduler {
         Some(run.posted_until.after(length))
     }
 
-    fn may_extend(&mut self, run: &Run, amount: Micros) -> Result<(), leeway_model::budget::Refusal> {
-        self.check_job_cap(run.id.job, amount)?;
-        ledger::extend_hold(&mut self.tables, self.now, run.id, amount)
+    fn may_extend(&mut self, id: RunId, amount: Micros) -> Result<(), leeway_model::budget::Refusal> {
+        self.check_job_cap(id.job, amount)?;
+        ledger::extend_hold(&mut self.tables, self.now, id, amount)
     }
 
     /// The most that a run can come to cost in a stretch of time.

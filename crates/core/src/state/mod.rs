@@ -139,6 +139,24 @@ impl Tables {
         self.moved.drain(TableId::Moved, sink);
     }
 
+    /// Takes every changed row as durable, for a store that keeps none.
+    pub fn forget_changes(&mut self) {
+        self.saved_meta = self.meta;
+        self.ledger.clear();
+        self.jobs.forget_changes();
+        self.runs.forget_changes();
+        self.decisions.forget_changes();
+        self.clusters.forget_changes();
+        self.checkpoints.forget_changes();
+        self.budgets.forget_changes();
+        self.holds.forget_changes();
+        self.deliveries.forget_changes();
+        self.endpoints.forget_changes();
+        self.datasets.forget_changes();
+        self.requests.forget_changes();
+        self.moved.forget_changes();
+    }
+
     pub fn load_meta(&mut self, meta: Meta) {
         self.meta = meta;
         self.saved_meta = meta;
