@@ -31,8 +31,21 @@ const JOBS: &[&str] = &[
     "WORLD_SIZE",
 ];
 /// What tests and simulations are steered by; a developer has them in the shell in which a server starts, too.
-const TESTS: &[&str] =
-    &["BINARY", "FIRST_SEED", "KILLS", "SEED", "SEEDS", "SHARED_DATA", "STORE_KILL_DIR", "TEST_PYTHON", "TRACE"];
+const TESTS: &[&str] = &[
+    "BINARY",
+    "FIRST_SEED",
+    "KILLS",
+    "REPORT_DIR",
+    "REPORT_SCENARIOS",
+    "SEED",
+    "SEEDS",
+    "SHARED_DATA",
+    "STORE_KILL_DIR",
+    "TEST_PYTHON",
+    "TRACE",
+    "UPDATE",
+    "WRITE_TRACES",
+];
 
 /// Keys and values that the environment sets; an unknown variable is added to `problems`.
 pub(super) fn settings(variables: &BTreeMap<String, String>, problems: &mut Problems) -> Vec<(String, String)> {
