@@ -13,6 +13,8 @@ pub struct Known {
     pub work: Millis,
     pub team: Box<str>,
     pub inputs: Vec<(Region, Bytes)>,
+    /// Whether it has a deadline, so that each checkpoint may change what is decided.
+    pub is_timed: bool,
     /// Whether its program writes checkpoints.
     pub saves: bool,
     pub checkpoint_size: Bytes,
@@ -39,6 +41,7 @@ impl Jobs {
             work,
             team,
             inputs,
+            is_timed: spec.time.deadline.is_some(),
             saves: policy.is_some(),
             checkpoint_size: policy.and_then(|policy| policy.size).unwrap_or(Bytes::ZERO),
             save: policy.and_then(|policy| policy.save_time).unwrap_or(Millis::ZERO),

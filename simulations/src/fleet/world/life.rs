@@ -57,13 +57,12 @@ impl<S: Store> Fleet<'_, S> {
             Doing::Booting => self.stage(slot),
             Doing::Staging => Ok(()),
             Doing::Restoring => self.begin(slot),
-            Doing::Program(program) => {
-                let is_done = program.at(self.kernel.now()).work >= program.total;
-                self.end_program(slot, program, if is_done { 0 } else { KILLED })
-            }
+            Doing::Program(program) if program.at(self.kernel.now()).work < program.total => self.saved(slot, program),
+            Doing::Program(program) => self.end_program(slot, program, 0),
+            Doing::Doomed(program) => self.end_program(slot, program, KILLED),
             Doing::LastSave { program, work } => {
                 let id = run.id;
-                self.publish(slot, work)?;
+                self.publish(slot, work, program.at(self.kernel.now()).saves + 1)?;
                 self.lose(id, program.at(self.kernel.now()).work.saturating_sub(work));
                 self.exit(slot, work, program.total, KILLED)
             }
@@ -162,8 +161,26 @@ impl<S: Store> Fleet<'_, S> {
         };
         run.doing = Doing::Program(program);
         let restored = run.restore.as_ref().map(|checkpoint| checkpoint.id);
-        self.plan(slot, program.end());
+        self.plan_program(slot, program);
         self.step(Event::PhaseReported { run: id, rank: 0, phase: Phase::Running { restored } })
+    }
+
+    /// Plans what a program does next: its end, or its next save where the scheduler decides by it before the end.
+    fn plan_program(&mut self, slot: u32, program: Program) {
+        let is_timed =
+            self.runs.get(slot).and_then(|run| self.jobs.get(run.id.job)).is_some_and(|known| known.is_timed);
+        let save = program.next_save(self.kernel.now()).filter(|save| is_timed && *save < program.end());
+        self.plan(slot, save.unwrap_or(program.end()));
+    }
+
+    /// A checkpoint is written while the program goes on.
+    fn saved(&mut self, slot: u32, program: Program) -> Result<(), Error> {
+        let reached = program.at(self.kernel.now());
+        self.plan_program(slot, program);
+        match reached.saved {
+            Some(saved) => self.publish(slot, saved, reached.saves),
+            None => Ok(()),
+        }
     }
 
     /// The program ends by itself or is killed; its newest checkpoint is known by then.
@@ -180,7 +197,7 @@ impl<S: Store> Fleet<'_, S> {
         let Some(id) = self.runs.get(slot).map(|run| run.id) else { return Ok(()) };
         let reached = program.at(self.kernel.now());
         if let Some(saved) = reached.saved {
-            self.publish(slot, saved)?;
+            self.publish(slot, saved, reached.saves)?;
         }
         self.lose(id, reached.work - reached.saved.unwrap_or(program.base));
         self.tell_progress(id, reached.work, program.total)
@@ -209,14 +226,13 @@ impl<S: Store> Fleet<'_, S> {
         Ok(())
     }
 
-    fn publish(&mut self, slot: u32, step: u64) -> Result<(), Error> {
+    fn publish(&mut self, slot: u32, step: u64, seq: u64) -> Result<(), Error> {
         let Some(run) = self.runs.get(slot) else { return Ok(()) };
         let (id, nodes) = (run.id, run.nodes);
         let Some(known) = self.jobs.get(id.job) else { return Ok(()) };
         let (size, save_time) = (Bytes::new(known.checkpoint_size.get() / u64::from(nodes.max(1))), known.save);
         for rank in 0..nodes {
-            // The only one that this run ever tells of: earlier ones would be replaced by it.
-            let shard = Shard { seq: 1, step, manifest: [0; 32], size, save_time };
+            let shard = Shard { seq, step, manifest: [0; 32], size, save_time };
             self.step(Event::CheckpointPublished { run: id, rank, shard })?;
         }
         Ok(())
@@ -227,7 +243,9 @@ impl<S: Store> Fleet<'_, S> {
         let Some(slot) = self.runs.slot(run) else { return Ok(()) };
         match self.runs.get(slot).map(|run| run.doing) {
             None | Some(Doing::Leaving) => Ok(()),
-            Some(Doing::Program(program) | Doing::LastSave { program, .. }) => self.end_program(slot, program, KILLED),
+            Some(Doing::Program(program) | Doing::Doomed(program) | Doing::LastSave { program, .. }) => {
+                self.end_program(slot, program, KILLED)
+            }
             Some(Doing::Ordered | Doing::Booting | Doing::Staging | Doing::Restoring) => {
                 if let Some(run) = self.runs.change(slot) {
                     run.doing = Doing::Leaving;
@@ -264,7 +282,12 @@ impl<S: Store> Fleet<'_, S> {
                 }
                 self.plan(slot, saved);
             }
-            None => self.plan(slot, end),
+            None => {
+                if let Some(run) = self.runs.change(slot) {
+                    run.doing = Doing::Doomed(program);
+                }
+                self.plan(slot, end);
+            }
         }
     }
 
@@ -272,7 +295,7 @@ impl<S: Store> Fleet<'_, S> {
     pub(in super::super) fn take_away(&mut self, run: RunId) -> Result<(), Error> {
         let Some(slot) = self.runs.slot(run) else { return Ok(()) };
         let doing = self.runs.get(slot).map(|run| run.doing);
-        if let Some(Doing::Program(program) | Doing::LastSave { program, .. }) = doing {
+        if let Some(Doing::Program(program) | Doing::Doomed(program) | Doing::LastSave { program, .. }) = doing {
             self.leave_behind(slot, program)?;
         }
         self.gone(slot)

@@ -56,6 +56,13 @@ impl Program {
         Reached { work: done(work), saved: (saves > 0).then(|| done(saved)), saves }
     }
 
+    /// When the checkpoint after this instant is written.
+    pub fn next_save(&self, now: Timestamp) -> Option<Timestamp> {
+        let cycle = self.every?.as_millis().max(1).saturating_add(self.save.as_millis());
+        let cycles = now.since(self.since).as_millis() / cycle + 1;
+        Some(self.since.after(Millis::new(cycle.saturating_mul(cycles))))
+    }
+
     /// Wall time of so much work, rounded up.
     fn wall(&self, work: u64) -> u64 {
         (work as f64 / self.speed).ceil() as u64
@@ -85,6 +92,8 @@ mod tests {
         assert_eq!([at(&program, 0), at(&program, 100), at(&program, 109)], [(50, None), (150, None), (150, None)]);
         assert_eq!([at(&program, 110), at(&program, 150)], [(150, Some(150)), (190, Some(150))]);
         assert_eq!(at(&program, 320), (350, Some(250)));
+        let save = |passed: i64| program.next_save(Timestamp::from_millis(1_000 + passed)).unwrap().as_millis() - 1_000;
+        assert_eq!([save(0), save(109), save(110)], [110, 110, 220]);
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub enum Doing {
     Staging,
     Restoring,
     Program(Program),
+    /// The program goes on until it is killed: no last checkpoint would be through in time.
+    Doomed(Program),
     /// A last checkpoint, of so much work, is written; then the program is ended.
     LastSave {
         program: Program,
