@@ -9,6 +9,7 @@ use leeway_model::{Millis, Rate, Timestamp};
 
 mod aws;
 mod spot;
+mod turn;
 
 pub use aws::{Notes as AwsNotes, PriceHistory, PricePoint, Series, SeriesKey, parse as parse_aws_price_history};
 pub use spot::{parse, read, write};

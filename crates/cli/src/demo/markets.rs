@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use leeway_market::trace::{self, Notice, PriceChange, SpotTrace};
+use leeway_market::trace::{self, SpotTrace};
 use leeway_model::cluster::Region;
 use leeway_model::resources::Accelerators;
 use leeway_model::{Millis, Rate};
@@ -82,7 +82,7 @@ pub fn recorded(given: &[PathBuf], folder: &Path) -> anyhow::Result<(Vec<Market>
             let by = again.data.len() as u64 * part / CLUSTERS as u64;
             let name = follows.split(',').next().unwrap_or(&follows);
             let follows = format!("{name} again, {} ahead", again.gap.saturating_mul(by));
-            chosen.push(Chosen { follows, trace: rotated(&again, by) });
+            chosen.push(Chosen { follows, trace: again.rotated(by) });
         }
     }
     let traces: Vec<SpotTrace> = chosen.iter().map(|one| one.trace.clone()).collect();
@@ -90,7 +90,7 @@ pub fn recorded(given: &[PathBuf], folder: &Path) -> anyhow::Result<(Vec<Market>
     std::fs::create_dir_all(folder)?;
     let mut markets: Vec<Market> = Vec::with_capacity(CLUSTERS);
     for one in chosen {
-        let trace = rotated(&one.trace, start.as_millis() / one.trace.gap.as_millis().max(1));
+        let trace = one.trace.rotated(start.as_millis() / one.trace.gap.as_millis().max(1));
         let cluster = cluster_name(&trace, &markets);
         let path = folder.join(format!("{cluster}.json"));
         std::fs::write(&path, trace::write(&trace)).with_context(|| format!("cannot write '{}'", path.display()))?;
@@ -160,16 +160,6 @@ fn market(cluster: String, trace: String, follows: String, recorded: &SpotTrace)
     }
 }
 
-/// Nodes and price of a trace, which is played in a loop, at a time since its first tick.
-fn at(trace: &SpotTrace, time: Millis) -> (u32, Rate) {
-    let ticks = trace.data.len().max(1) as u64;
-    let tick = time.as_millis() / trace.gap.as_millis().max(1) % ticks;
-    let nodes = usize::try_from(tick).ok().and_then(|tick| trace.data.get(tick)).copied().unwrap_or(0);
-    let before = trace.price_changes.partition_point(|change| u64::from(change.tick) <= tick);
-    let price = before.checked_sub(1).map_or(trace.spot, |last| trace.price_changes[last].rate);
-    (nodes, price)
-}
-
 /// The first moment shortly before the cheapest place with nodes is lost while another has some; else the first with
 /// any nodes at all, else the first tick.
 fn beginning(traces: &[SpotTrace]) -> (Millis, &'static str) {
@@ -178,7 +168,7 @@ fn beginning(traces: &[SpotTrace]) -> (Millis, &'static str) {
     if let Some(start) = starts.clone().find(|start| loses_its_place(traces, *start)) {
         return (start, "shortly before the cheapest place is lost");
     }
-    let any = |start: &Millis| traces.iter().any(|trace| at(trace, *start).0 > 0);
+    let any = |start: &Millis| traces.iter().any(|trace| trace.at(*start).0 > 0);
     match starts.clone().find(any) {
         Some(start) => (start, "where there are nodes to be had; no loss falls into the job"),
         None => (Millis::ZERO, "without any spot node to be had"),
@@ -186,46 +176,17 @@ fn beginning(traces: &[SpotTrace]) -> (Millis, &'static str) {
 }
 
 fn loses_its_place(traces: &[SpotTrace], start: Millis) -> bool {
-    let priced = traces.iter().map(|trace| (trace, at(trace, start))).filter(|(_, (nodes, _))| *nodes > 0);
+    let priced = traces.iter().map(|trace| (trace, trace.at(start))).filter(|(_, (nodes, _))| *nodes > 0);
     let Some((cheapest, _)) = priced.min_by_key(|(_, (_, price))| *price) else { return false };
     let (earliest, latest) = FIRST_LOSS;
     let ends = (1..=latest.as_millis() / cheapest.gap.as_millis().max(1)).map(|tick| cheapest.gap.saturating_mul(tick));
     let mut after = ends.map(|length| (length, Millis::new(start.as_millis() + length.as_millis())));
-    let lost = after.find(|(_, time)| at(cheapest, *time).0 == 0);
-    lost.is_some_and(|(length, time)| length >= earliest && traces.iter().any(|trace| at(trace, time).0 > 0))
-}
-
-/// The same loop from `by` ticks later.
-fn rotated(trace: &SpotTrace, by: u64) -> SpotTrace {
-    let ticks = trace.data.len() as u64;
-    let by = by.checked_rem(ticks).unwrap_or(0);
-    let moved = |tick: u32| ((u64::from(tick) + ticks - by) % ticks.max(1)) as u32;
-    let mut data = trace.data.clone();
-    data.rotate_left(by as usize);
-    let start_price = at(trace, trace.gap.saturating_mul(by)).1;
-    let mut price_changes: Vec<PriceChange> =
-        trace.price_changes.iter().map(|change| PriceChange { tick: moved(change.tick), rate: change.rate }).collect();
-    // Where the loop begins again, its first price holds until it changes.
-    if by > 0 && trace.price_changes.first().is_none_or(|change| change.tick > 0) {
-        price_changes.push(PriceChange { tick: moved(0), rate: trace.spot });
-    }
-    price_changes.sort_by_key(|change| change.tick);
-    let mut notices: Vec<Notice> =
-        trace.notices.iter().map(|notice| Notice { tick: moved(notice.tick), length: notice.length }).collect();
-    // The first tick of a recording has nothing before it, so nothing is lost there.
-    notices.retain(|notice| notice.tick > 0);
-    notices.sort_by_key(|notice| notice.tick);
-    let mut missing_ticks: Vec<u32> =
-        trace.missing_ticks.iter().map(|tick| moved(*tick)).filter(|tick| *tick > 0).collect();
-    missing_ticks.sort_unstable();
-    let start = trace.start.map(|start| start.after(trace.gap.saturating_mul(by)));
-    SpotTrace { spot: start_price, price_changes, notices, missing_ticks, start, data, ..trace.clone() }
+    let lost = after.find(|(_, time)| cheapest.at(*time).0 == 0);
+    lost.is_some_and(|(length, time)| length >= earliest && traces.iter().any(|trace| trace.at(time).0 > 0))
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     /// A recording with a node at some minutes, in tens.
@@ -311,21 +272,5 @@ mod tests {
             markets.iter().map(|market| market.cluster.as_str()).collect::<Vec<_>>(),
             BUILTIN.map(|(name, _)| name)
         );
-    }
-
-    proptest! {
-        #[test]
-        fn a_rotated_loop_says_the_same_of_every_moment(by in 0_u64..500, changes in proptest::collection::btree_map(0_u32..240, 1_u64..9, 0..6)) {
-            let mut trace = leeway_market::demo::demo_markets()[0].clone();
-            trace.price_changes =
-                changes.iter().map(|(tick, rate)| PriceChange { tick: *tick, rate: Rate::from_nanos(rate * 1_000_000_000) }).collect();
-            let moved = rotated(&trace, by);
-            for tick in 0..trace.data.len() as u64 {
-                let time = |tick: u64| trace.gap.saturating_mul(tick);
-                prop_assert_eq!(at(&moved, time(tick)), at(&trace, time(tick + by)), "tick {}", tick);
-            }
-            let read = trace::parse("rotated", trace::write(&moved).as_bytes());
-            prop_assert!(read.is_ok(), "{:?}", read);
-        }
     }
 }
