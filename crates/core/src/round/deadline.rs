@@ -97,7 +97,7 @@ impl Scheduler {
 
     /// Work left of a program that runs: what it reported, else as far as its clock tells.
     fn remaining_now(&self, job: &Job, run: &Run, economics: &Economics<'_>) -> Millis {
-        let total = self.work(job);
+        let total = score::work(&self.config, job);
         let share =
             |step: u64, all: u64| Millis::from_secs_f64(total.as_secs_f64() * (step.min(all) as f64 / all as f64));
         let of = job.progress.total.filter(|all| *all > 0);
@@ -113,10 +113,5 @@ impl Scheduler {
             before.saturating_add(Millis::from_secs_f64(ran.as_secs_f64() * speed))
         });
         economics.remaining.min(total.saturating_sub(done)).max(Millis::from_secs(1))
-    }
-
-    /// Work of a job in all, at relative speed 1.
-    pub(super) fn work(&self, job: &Job) -> Millis {
-        job.spec.time.estimate.unwrap_or(self.config.estimates.running_time)
     }
 }

@@ -173,7 +173,7 @@ impl Scheduler {
             now: self.now,
             job,
             last: self.last_place(job),
-            work: self.work(job),
+            work: score::work(&self.config, job),
             remaining: economics.remaining,
             changeover: self.changeover(job),
         }

@@ -138,9 +138,14 @@ impl<'a> Economics<'a> {
     }
 }
 
+/// Work of a job in all, at relative speed 1: what its submitter stated, or what the installation assumes.
+pub fn work(config: &Config, job: &Job) -> Millis {
+    job.spec.time.estimate.unwrap_or(config.estimates.running_time)
+}
+
 /// The work that a job has left at relative speed 1, by the share of its steps after its checkpoint.
 pub fn remaining(config: &Config, job: &Job) -> Millis {
-    let estimate = job.spec.time.estimate.unwrap_or(config.estimates.running_time);
+    let estimate = work(config, job);
     let left = match job.progress.total {
         Some(total) if total > 0 => {
             let done = job.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step).min(total);
