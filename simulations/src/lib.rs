@@ -1,24 +1,17 @@
-//! The simulated shell: the real scheduler and engine in a world that is made of luck.
+//! The simulated shell: the real scheduler and engine, driven by worlds made of luck or of recordings.
 //!
-//! A run is a pure function of its seed. `kernel` has the clock and the queue, `random` the named streams of luck,
-//! `faults` what goes wrong, `shell` the process around the engine, `world` everything that answers its actions,
-//! `checkers` what must hold, `scenario` the worlds, and `run` puts them together. `spot` stands apart: one job with a
-//! deadline on recorded markets. README.md has the map.
+//! Three simulators stand on a few shared parts. `dst` asks whether the scheduler keeps its promises when everything
+//! breaks, `fleet` what a policy would have cost over many jobs and clusters, `spot` how far a rule is from the best
+//! possible for one job with a deadline. `kernel` has the clock and the queue, `random` the named streams of luck, `stats`
+//! and `parallel` what every evaluation needs; `trace` reads recorded jobs and `generate` makes some up. README.md has the
+//! map.
 
-pub mod checkers;
-pub mod faults;
+pub mod dst;
 pub mod fleet;
 pub mod generate;
 pub mod kernel;
 pub mod parallel;
 pub mod random;
-pub mod run;
-pub mod scenario;
-pub mod shell;
 pub mod spot;
 pub mod stats;
 pub mod trace;
-pub mod world;
-
-pub use faults::FaultPlan;
-pub use run::{Options, Outcome, Simulation, replay_command, run};

@@ -1,7 +1,7 @@
 //! Seeds that once failed, with what they found. A seed's world changes when the simulator draws differently, so each
 //! fault also has its directed test; the seeds stay because they are cheap.
 
-use leeway_simulations::{Options, run};
+use leeway_simulations::dst::{Options, run};
 
 /// Seed, and what it showed when it failed.
 const FAILED_ONCE: [(u64, &str); 8] = [

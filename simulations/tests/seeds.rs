@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leeway_simulations::{Options, Outcome, replay_command, run};
+use leeway_simulations::dst::{Options, Outcome, replay_command, run};
 
 /// Seeds of an ordinary test run.
 const SEEDS: u64 = 2_000;

@@ -3,7 +3,7 @@
 use leeway_model::Millis;
 use leeway_model::job::JobState;
 use leeway_model::run::{EndReason, RunState};
-use leeway_simulations::scenario::job;
+use leeway_simulations::dst::scenario::job;
 
 use crate::{add, ended, rest, run_number, until, until_running, world};
 

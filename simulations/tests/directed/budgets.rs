@@ -3,10 +3,10 @@
 use leeway_model::job::JobState;
 use leeway_model::resources::SpotPolicy;
 use leeway_model::{Micros, Millis, Name};
-use leeway_simulations::Simulation;
-use leeway_simulations::run::{Options, name};
-use leeway_simulations::scenario::{budget, cluster, job, on, submit};
-use leeway_simulations::world::programs::Nature;
+use leeway_simulations::dst::Simulation;
+use leeway_simulations::dst::run::{Options, name};
+use leeway_simulations::dst::scenario::{budget, cluster, job, on, submit};
+use leeway_simulations::dst::world::programs::Nature;
 
 use crate::{add, alerts, bare, cancel, rest, until, until_running, world};
 
@@ -104,7 +104,7 @@ fn c_21_a_price_that_rises_between_scoring_and_launch_stays_within_the_cap() {
     let high = leeway_model::Rate::from_micros(1_900_000);
     simulation.market.prices.insert(offer.clone(), (high, high));
     let observed = simulation.shell.time_at(simulation.now());
-    let prices = vec![leeway_simulations::world::market::observation(&offer, high, observed)];
+    let prices = vec![leeway_simulations::dst::world::market::observation(&offer, high, observed)];
     simulation.inside(Millis::new(1), leeway_core::Event::PricesObserved { prices });
     simulation.run_for(Millis::from_hours(2));
     let row = org(&simulation);

@@ -5,12 +5,12 @@ use leeway_model::checkpoint::CheckpointState;
 use leeway_model::job::JobState;
 use leeway_model::run::EndReason;
 use leeway_model::{JobId, Millis};
-use leeway_simulations::scenario::job;
-use leeway_simulations::world::programs::Nature;
+use leeway_simulations::dst::scenario::job;
+use leeway_simulations::dst::world::programs::Nature;
 
 use crate::{add, ended, rest, until, until_running, world};
 
-fn lose_machine(simulation: &mut leeway_simulations::Simulation, id: u64) {
+fn lose_machine(simulation: &mut leeway_simulations::dst::Simulation, id: u64) {
     let machine = simulation.machines(id)[0];
     simulation.end_instance(machine);
 }

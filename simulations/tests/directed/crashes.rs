@@ -2,10 +2,10 @@
 
 use leeway_model::Millis;
 use leeway_model::job::JobState;
-use leeway_simulations::run::Options;
-use leeway_simulations::scenario::{budget, cluster, job, submit};
-use leeway_simulations::shell::CrashAt;
-use leeway_simulations::world::programs::Nature;
+use leeway_simulations::dst::run::Options;
+use leeway_simulations::dst::scenario::{budget, cluster, job, submit};
+use leeway_simulations::dst::shell::CrashAt;
+use leeway_simulations::dst::world::programs::Nature;
 
 use crate::{add, bare, ended, rest, until_running, world};
 

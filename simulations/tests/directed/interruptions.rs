@@ -4,9 +4,9 @@ use leeway_model::job::{JobState, StartReason};
 use leeway_model::resources::SpotPolicy;
 use leeway_model::run::{EndReason, RunState};
 use leeway_model::{JobId, Micros, Millis};
-use leeway_simulations::run::Options;
-use leeway_simulations::scenario::{budget, cluster, job, on, submit};
-use leeway_simulations::world::programs::Nature;
+use leeway_simulations::dst::run::Options;
+use leeway_simulations::dst::scenario::{budget, cluster, job, on, submit};
+use leeway_simulations::dst::world::programs::Nature;
 
 use crate::{add, bare, ended, rest, run_number, until, until_running, world};
 
@@ -99,7 +99,7 @@ fn i_06_a_notice_before_the_program_runs_counts_as_an_interruption() {
         } else {
             1
         };
-        let there = |s: &leeway_simulations::Simulation| {
+        let there = |s: &leeway_simulations::dst::Simulation| {
             s.run_of(id).is_some_and(|run| run.epoch == epoch && run_number(s, id, epoch).state == state)
         };
         until(&mut simulation, 20, there);

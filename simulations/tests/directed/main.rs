@@ -14,9 +14,9 @@ use leeway_core::event::Event;
 use leeway_model::job::{Job, JobSpec, JobState};
 use leeway_model::run::Run;
 use leeway_model::{JobId, Micros, Millis};
-use leeway_simulations::faults::FaultPlan;
-use leeway_simulations::run::{Options, Simulation};
-use leeway_simulations::scenario::{budget, cluster, endpoint, submit};
+use leeway_simulations::dst::faults::FaultPlan;
+use leeway_simulations::dst::run::{Options, Simulation};
+use leeway_simulations::dst::scenario::{budget, cluster, endpoint, submit};
 
 /// A quiet world: one cluster of eight machines, spot and on-demand, a budget nobody reaches, a receiver of alerts.
 pub fn world() -> Simulation {

@@ -4,9 +4,9 @@ use leeway_core::Event;
 use leeway_model::job::JobState;
 use leeway_model::resources::SpotPolicy;
 use leeway_model::{Micros, Millis};
-use leeway_simulations::run::Options;
-use leeway_simulations::scenario::{budget, cluster, job, on};
-use leeway_simulations::world::market::observation;
+use leeway_simulations::dst::run::Options;
+use leeway_simulations::dst::scenario::{budget, cluster, job, on};
+use leeway_simulations::dst::world::market::observation;
 
 use crate::{add, bare, rest, run_number, until, world};
 

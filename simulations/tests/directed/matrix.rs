@@ -4,11 +4,11 @@ use leeway_core::event::{Event, Submission};
 use leeway_model::job::JobState;
 use leeway_model::run::RunState;
 use leeway_model::{JobId, Micros, Millis};
-use leeway_simulations::Simulation;
-use leeway_simulations::run::name;
-use leeway_simulations::scenario::{budget, job};
-use leeway_simulations::world::clients::submission;
-use leeway_simulations::world::programs::Nature;
+use leeway_simulations::dst::Simulation;
+use leeway_simulations::dst::run::name;
+use leeway_simulations::dst::scenario::{budget, job};
+use leeway_simulations::dst::world::clients::submission;
+use leeway_simulations::dst::world::programs::Nature;
 
 use crate::{cancel, rest, run_number, until, until_running, world};
 
@@ -130,7 +130,7 @@ fn commit(simulation: &mut Simulation, id: u64, deed: Deed) {
             // Refused while a run stands on it; else the cluster comes back later.
             simulation.ask_for(Event::ClusterRemoved { cluster: name("north") });
             simulation.run_for(Millis::from_secs(5));
-            let spec = leeway_simulations::scenario::cluster("north", "aws/a", 8, 100, Some(30));
+            let spec = leeway_simulations::dst::scenario::cluster("north", "aws/a", 8, 100, Some(30));
             simulation.add_cluster(spec);
         }
         Deed::Crash => simulation.crash(Millis::from_secs(20)),
@@ -152,7 +152,7 @@ fn a_06_a_07_every_deed_in_every_state_ends_well_and_leaves_nothing_without_an_o
             let before = simulation.state(id).expect("the job exists");
             commit(&mut simulation, id, deed);
             simulation.run_for(Millis::from_secs(90));
-            for number in leeway_simulations::scenario::amnesty(&mut simulation) {
+            for number in leeway_simulations::dst::scenario::amnesty(&mut simulation) {
                 let event = simulation.clients.requests[number].event.clone();
                 simulation.ask_for(event);
             }

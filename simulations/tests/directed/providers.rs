@@ -6,8 +6,8 @@ use leeway_model::market::OfferKey;
 use leeway_model::resources::{CapacityType, SpotPolicy};
 use leeway_model::run::RunState;
 use leeway_model::{JobId, Millis, RunId};
-use leeway_simulations::run::name;
-use leeway_simulations::scenario::{job, on};
+use leeway_simulations::dst::run::name;
+use leeway_simulations::dst::scenario::{job, on};
 
 use crate::{add, alerts, cancel, ended, rest, run_number, until, until_running, world};
 

@@ -9,11 +9,11 @@ use leeway_model::notify::Endpoint;
 use leeway_model::resources::{MachineShape, MilliCpus, ResourceRequest, SpotPolicy};
 use leeway_model::{Bytes, JobId, Micros, Millis, Name, Rate};
 
-use crate::faults::FaultPlan;
+use crate::dst::faults::FaultPlan;
+use crate::dst::run::{Happening, Options, Simulation, name};
+use crate::dst::world::clients::submission;
+use crate::dst::world::programs::Nature;
 use crate::random::stream;
-use crate::run::{Happening, Options, Simulation, name};
-use crate::world::clients::submission;
-use crate::world::programs::Nature;
 
 /// A cluster of one shape.
 pub fn cluster(of: &str, region: &str, count: u32, on_demand_cents: u64, spot_cents: Option<u64>) -> ClusterSpec {

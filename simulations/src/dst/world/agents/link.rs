@@ -8,8 +8,8 @@ use leeway_model::job::Progress;
 use leeway_model::{Millis, RunId};
 
 use super::{BEAT, KILLED, Mode, RESEND, Tick};
-use crate::run::{Happening, Simulation};
-use crate::shell::Caller;
+use crate::dst::run::{Happening, Simulation};
+use crate::dst::shell::Caller;
 
 impl Simulation {
     /// Puts something in the outbox; it is sent again until it is answered, one after the other.

@@ -6,8 +6,8 @@ use leeway_model::checkpoint::{CheckpointId, CheckpointState};
 use leeway_model::job::JobState;
 use leeway_model::{Micros, Millis, RunId};
 
-use crate::run::Simulation;
-use crate::world::programs::{Acknowledged, Executing, Start};
+use crate::dst::run::Simulation;
+use crate::dst::world::programs::{Acknowledged, Executing, Start};
 
 /// What detection, late messages and restarts of the scheduler may add to the work that an interruption loses.
 const DETECTION: Millis = Millis::from_mins(3);

@@ -15,8 +15,8 @@ use leeway_core::reply::{Assignment, Reply};
 use leeway_model::checkpoint::{CheckpointId, CheckpointRef};
 use leeway_model::{Millis, RunId, Timestamp};
 
-use crate::run::{Happening, Simulation};
-use crate::world::programs::Nature;
+use crate::dst::run::{Happening, Simulation};
+use crate::dst::world::programs::Nature;
 
 mod breaks;
 mod link;

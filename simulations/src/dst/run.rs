@@ -9,18 +9,18 @@ use leeway_model::cluster::ClusterSpec;
 use leeway_model::job::JobState;
 use leeway_model::{InstallationId, JobId, Millis, Name, RunId, Timestamp};
 
-use crate::checkers::audit;
-use crate::faults::FaultPlan;
+use crate::dst::checkers::audit;
+use crate::dst::faults::FaultPlan;
+use crate::dst::scenario;
+use crate::dst::shell::{Caller, CrashAt, Shell};
+use crate::dst::world::agents::{self, Agent};
+use crate::dst::world::clients::{Clients, PATIENCE};
+use crate::dst::world::cloud::{self, Cloud};
+use crate::dst::world::market::Market;
+use crate::dst::world::programs::Programs;
+use crate::dst::world::webhooks::Receiver;
 use crate::kernel::Kernel;
 use crate::random::{Stream, stream};
-use crate::scenario;
-use crate::shell::{Caller, CrashAt, Shell};
-use crate::world::agents::{self, Agent};
-use crate::world::clients::{Clients, PATIENCE};
-use crate::world::cloud::{self, Cloud};
-use crate::world::market::Market;
-use crate::world::programs::Programs;
-use crate::world::webhooks::Receiver;
 
 /// Every run begins at this instant of the shell's clock.
 pub const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
@@ -371,10 +371,10 @@ impl Simulation {
                 let until = now.after(self.luck.millis(Millis::from_mins(1), Millis::from_mins(15)));
                 self.cloud.closed.insert(offer.clone(), until);
                 if self.luck.below(2) == 0 {
-                    capacities.push(crate::world::market::capacity(&offer, Some(0)));
+                    capacities.push(crate::dst::world::market::capacity(&offer, Some(0)));
                 }
             } else if self.cloud.closed.get(&offer).is_none_or(|until| *until <= now) {
-                capacities.push(crate::world::market::capacity(&offer, None));
+                capacities.push(crate::dst::world::market::capacity(&offer, None));
             }
         }
         if !capacities.is_empty() {

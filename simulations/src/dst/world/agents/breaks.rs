@@ -3,7 +3,7 @@
 use leeway_model::{Millis, Timestamp};
 
 use super::{Mode, Tick};
-use crate::run::{Happening, Simulation};
+use crate::dst::run::{Happening, Simulation};
 
 impl Simulation {
     /// Breaks an agent's link to the scheduler, one way or both.

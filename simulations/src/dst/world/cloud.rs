@@ -12,8 +12,8 @@ use leeway_model::resources::CapacityType;
 use leeway_model::run::{LaunchErrorClass, RunState};
 use leeway_model::{Millis, Name, RunId, Timestamp};
 
+use crate::dst::run::{Happening, Simulation};
 use crate::random::Stream;
-use crate::run::{Happening, Simulation};
 
 /// How long a new machine may be missing from listings.
 pub const VISIBILITY_WINDOW: Millis = Millis::from_secs(120);

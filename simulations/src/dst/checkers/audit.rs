@@ -12,7 +12,7 @@ use leeway_model::run::Run;
 use leeway_model::{HoldId, Micros, Name, Rate, RunId, Term, Timestamp};
 use leeway_store::{Entry, MemoryStore, Store};
 
-use crate::run::Simulation;
+use crate::dst::run::Simulation;
 
 /// Money of one budget as the ledger's lines alone tell it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use leeway_model::market::{CapacityObservation, OfferKey, Price, PriceObservation, Source};
 use leeway_model::{Currency, Rate, Timestamp};
 
-use crate::faults::FaultPlan;
+use crate::dst::faults::FaultPlan;
 use crate::random::Stream;
 
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use leeway_model::checkpoint::CheckpointId;
 use leeway_model::{JobId, Millis};
 
 use super::{Agent, KILLED, Mode, Tick};
-use crate::run::Simulation;
-use crate::world::programs::Stored;
+use crate::dst::run::Simulation;
+use crate::dst::world::programs::Stored;
 
 impl Simulation {
     pub(super) fn assigned(&mut self, instance: u64, assignment: Assignment) {

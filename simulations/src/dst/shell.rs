@@ -9,7 +9,7 @@ use leeway_engine::Engine;
 use leeway_model::{Millis, Timestamp};
 use leeway_store::{FaultyStore, Index, MemoryStore, SeededPlan};
 
-use crate::run::{Happening, Simulation};
+use crate::dst::run::{Happening, Simulation};
 
 /// Who brought an event and wants the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
