@@ -49,7 +49,11 @@ mod tests {
 
     #[test]
     fn a_quantile_lies_between_its_neighbours() {
-        assert!((quantile(&[4.0, 1.0, 3.0, 2.0], 0.9) - 3.7).abs() < 1e-12);
+        let check = |share, expected: f64| assert!((quantile(&[4.0, 1.0, 3.0, 2.0], share) - expected).abs() < 1e-12);
+        check(0.0, 1.0);
+        check(0.5, 2.5);
+        check(0.9, 3.7);
+        check(1.0, 4.0);
         assert!(quantile(&[], 0.5).is_nan() && mean(&[]).is_nan());
     }
 }

@@ -1,6 +1,5 @@
 //! Many windows, every rule, and the optimum beside them, on all cores. The result does not depend on how many there are.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,6 +14,7 @@ use super::model::{self, Outcome, Path, Sight};
 use super::optimum;
 use super::set::{self, Market};
 use super::windows::{overlap, starts};
+use crate::parallel;
 
 /// A folder of the set, and how many nodes the job needs at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,29 +236,15 @@ struct Piece {
 pub fn run(plan: &Plan, rules: &[Arc<dyn Rule>], progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Measured, Error> {
     let groups = groups(plan)?;
     let (pieces, warnings) = pieces(plan, &groups)?;
-    let threads = plan.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let work = || {
-        let mut found = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(piece) = pieces.get(index) else { return found };
-            found.push((index, measure(plan, &groups[piece.group], piece, rules)));
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, pieces.len());
-        }
+    let done = AtomicUsize::new(0);
+    let work = |index: usize| {
+        let piece: &Piece = &pieces[index];
+        let case = measure(plan, &groups[piece.group], piece, rules);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, pieces.len());
+        case
     };
-    let mut cases = BTreeMap::new();
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.clamp(1, pieces.len().max(1))).map(|_| scope.spawn(work)).collect();
-        cases.extend(work());
-        for other in others {
-            match other.join() {
-                Ok(found) => cases.extend(found),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-    });
-    let cases = cases.into_values().collect::<Result<_, _>>()?;
+    let threads = plan.threads.unwrap_or_else(parallel::cores);
+    let cases = parallel::map(pieces.len(), threads, &work).into_iter().collect::<Result<_, _>>()?;
     Ok(Measured { rules: rules.iter().map(|rule| rule.name().to_owned()).collect(), cases, warnings })
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::bench::{Case, Measured};
 use crate::random;
+use crate::stats::{mean, quantile};
 
 /// The family of sums over all families.
 pub const ALL: &str = "all";
@@ -53,14 +54,15 @@ pub fn rows(measured: &Measured) -> Vec<Row> {
         for (index, policy) in measured.rules.iter().enumerate() {
             let ratios: Vec<f64> = slice.cases.iter().map(|case| case.outcomes[index].cost / case.optimum).collect();
             let (ci_low, ci_high) = slice.interval(&ratios);
-            let of = |value: &dyn Fn(&Case) -> f64| mean(slice.cases.iter().map(|case| value(case)));
+            let of =
+                |value: &dyn Fn(&Case) -> f64| mean(&slice.cases.iter().map(|case| value(case)).collect::<Vec<_>>());
             rows.push(Row {
                 setting: slice.setting,
                 family: slice.family.clone(),
                 policy: policy.clone(),
                 windows: ratios.len(),
                 misses: slice.cases.iter().filter(|case| case.outcomes[index].missed).count(),
-                mean_over_optimum: mean(ratios.iter().copied()),
+                mean_over_optimum: mean(&ratios),
                 ci_low,
                 ci_high,
                 p90_over_optimum: quantile(&ratios, 0.9),
@@ -88,7 +90,7 @@ pub fn pairs(measured: &Measured, against: &str) -> Vec<Pair> {
                 family: slice.family.clone(),
                 policy: policy.clone(),
                 against: against.to_owned(),
-                mean_difference: mean(differences.iter().copied()),
+                mean_difference: mean(&differences),
                 ci_low,
                 ci_high,
             });
@@ -158,36 +160,5 @@ impl<'a> Slice<'a> {
             means.push(sum / count);
         }
         (quantile(&means, 0.025), quantile(&means, 0.975))
-    }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
-}
-
-/// The quantile between the two nearest values, in proportion to their distance.
-fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let at = share * last as f64;
-    let below = (at.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    sorted[below] + (sorted[above] - sorted[below]) * (at - below as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_lies_between_its_neighbours() {
-        let check = |share, expected: f64| assert!((quantile(&[4.0, 1.0, 3.0, 2.0], share) - expected).abs() < 1e-12);
-        check(0.0, 1.0);
-        check(0.5, 2.5);
-        check(0.9, 3.7);
-        check(1.0, 4.0);
-        assert!(quantile(&[], 0.5).is_nan());
     }
 }
