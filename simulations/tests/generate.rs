@@ -6,6 +6,7 @@
 mod markets;
 #[path = "generate/recorded.rs"]
 mod recorded;
+mod shared;
 #[path = "generate/shipped.rs"]
 mod shipped;
 #[path = "generate/workloads.rs"]

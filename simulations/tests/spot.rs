@@ -15,3 +15,4 @@ mod net;
 mod optimum;
 #[path = "spot/runs.rs"]
 mod runs;
+mod shared;

@@ -12,6 +12,7 @@ mod order;
 mod recorded;
 #[path = "trace/round.rs"]
 mod round;
+mod shared;
 
 use leeway_simulations::trace::{Error, JobRecord, Jobs, Options};
 

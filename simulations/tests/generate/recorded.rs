@@ -1,20 +1,8 @@
-//! Fits of the recordings of a folder that is not part of the repository: `$LEEWAY_SHARED_DATA`, or `shared/data` beside
-//! the repository. Where it is absent these tests say so and pass.
+//! Fits of the recordings, where they are.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use leeway_simulations::generate::fit::{Fitted, fit};
-
-fn folder(part: &str) -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let root = std::env::var_os("LEEWAY_SHARED_DATA").map_or_else(beside, PathBuf::from);
-    let folder = root.join(part);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is absent; set LEEWAY_SHARED_DATA to a folder that has {part}", folder.display());
-    None
-}
 
 fn show(name: &str, fitted: &Fitted) {
     for row in &fitted.rows {
@@ -28,7 +16,7 @@ fn show(name: &str, fitted: &Fitted) {
 
 #[test]
 fn every_recorded_market_that_has_capacity_is_fitted() {
-    let Some(folder) = folder("spot-traces/public") else { return };
+    let Some(folder) = crate::shared::folder("spot-traces/public") else { return };
     let mut fitted = 0;
     for family in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let files = std::fs::read_dir(&family).unwrap().map(|entry| entry.unwrap().path());
@@ -50,7 +38,7 @@ fn every_recorded_market_that_has_capacity_is_fitted() {
 
 #[test]
 fn every_recorded_workload_with_arrivals_is_fitted() {
-    let Some(folder) = folder("job-traces") else { return };
+    let Some(folder) = crate::shared::folder("job-traces") else { return };
     for names in [
         &["philly-vc-jobs"][..],
         &["openb-pods"],

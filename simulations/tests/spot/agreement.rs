@@ -1,22 +1,8 @@
-//! The recorded markets of a folder that is not part of the repository: `$LEEWAY_SHARED_DATA`, or `shared/data` beside the
-//! repository. Where it is absent this test says so and passes.
-
-use std::path::{Path, PathBuf};
+//! The model on recorded markets, where they are, beside an independent program of it.
 
 use leeway_simulations::spot::bench::{self, Grid, Plan};
 
 use super::markets::{PLAIN, plain};
-
-fn folder() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let root = std::env::var_os("LEEWAY_SHARED_DATA").map_or_else(beside, PathBuf::from);
-    let folder = root.join("spot-traces/public");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is absent; set LEEWAY_SHARED_DATA to a folder that has spot-traces/public", folder.display());
-    None
-}
 
 /// For each family: windows; dollars of the optima and of the rules in the order of `PLAIN`, summed over the first
 /// window of every trace and all deadlines and changeovers, as an independent program of the same model finds them.
@@ -31,7 +17,7 @@ const SUMS: [(&str, usize, [f64; 7]); 5] = [
 
 #[test]
 fn recorded_markets_cost_what_the_independent_program_says() {
-    let Some(set) = folder() else { return };
+    let Some(set) = crate::shared::folder("spot-traces/public") else { return };
     let mut plan = Plan::new(set, Grid::Full, false, leeway_market::egress::defaults());
     plan.windows = 1;
     let measured = bench::run(&plan, &plain(), &|_, _| ()).unwrap();

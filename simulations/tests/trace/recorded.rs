@@ -1,20 +1,6 @@
-//! The recorded traces of a folder that is not part of the repository: `$LEEWAY_SHARED_DATA`, or `shared/data` beside the
-//! repository. Where it is absent these tests say so and pass.
-
-use std::path::{Path, PathBuf};
+//! The recorded traces, where they are.
 
 use leeway_simulations::trace;
-
-pub fn folder(part: &str) -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    let root = std::env::var_os("LEEWAY_SHARED_DATA").map_or_else(beside, PathBuf::from);
-    let folder = root.join(part);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: {} is absent; set LEEWAY_SHARED_DATA to a folder that has {part}", folder.display());
-    None
-}
 
 /// File, format, jobs, and rows that no job comes of.
 const FILES: [(&str, &str, u64, u64); 10] = [
@@ -32,7 +18,7 @@ const FILES: [(&str, &str, u64, u64); 10] = [
 
 #[test]
 fn every_recorded_trace_reads_to_its_last_row_without_a_bad_line() {
-    let Some(folder) = folder("job-traces") else { return };
+    let Some(folder) = crate::shared::folder("job-traces") else { return };
     for (file, format, expected, left_out) in FILES {
         let mut jobs = trace::open(&folder.join(file), None, false).unwrap();
         assert_eq!(jobs.format().name(), format, "{file}");
