@@ -1,7 +1,6 @@
 //! What came of a run: a row for each job as it ends, sums, and points over time.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use leeway_model::budget::Budget;
 use leeway_model::job::{Job, JobState};
@@ -238,13 +237,11 @@ impl Spread {
     pub fn quantile(&self, share: f64) -> Millis {
         let wanted = (self.count as f64 * share.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
         let mut seen = 0;
-        for (bucket, count) in &self.buckets {
+        let mut lengths = self.parts().skip_while(|(_, count)| {
             seen += count;
-            if seen >= wanted {
-                return Millis::new((Self::GROWTH.powi(*bucket) - 1.0).round() as u64);
-            }
-        }
-        Millis::ZERO
+            seen < wanted
+        });
+        lengths.next().map_or(Millis::ZERO, |(length, _)| length)
     }
 
     /// Lengths to within a twentieth, shortest first, each with how many there are.
@@ -336,8 +333,6 @@ pub struct Outcome {
     /// Events of the world, and those that the scheduler took.
     pub events: u64,
     pub steps: u64,
-    /// Real time. Never part of a result that must repeat.
-    pub wall: Duration,
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! for each way of the network, and the scheduler's own wake-up. A checkpoint that changes nothing is no event.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use leeway_core::reply::Reply;
 use leeway_core::{Action, Event};
@@ -14,7 +13,7 @@ use leeway_model::{JobId, Micros, Millis, Name, RunId, Timestamp};
 use leeway_store::Store;
 
 use super::outcome::{Ended, Outcome, Refusals, Sample, Totals};
-use super::setup::{Arrival, Setup, Shock, Terms, WorkloadError};
+use super::setup::{self, Arrival, Setup, Shock, Terms, WorkloadError};
 use super::world::jobs::Jobs;
 use super::world::network::Network;
 use super::world::place::Place;
@@ -65,7 +64,7 @@ pub enum Error {
 /// What is told of a run while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Simulated time so far, as a share of the time in which jobs arrive.
+    /// Simulated time.
     pub now: Timestamp,
     pub arrived: u64,
     pub ended: u64,
@@ -113,21 +112,17 @@ pub fn run<'a, S: Store>(
     sink: &'a mut Sink<'a>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Outcome, Error> {
-    let began = Instant::now();
     let mut fleet = Fleet::new(setup, policies, store, sink)?;
     let is_complete = fleet.go(progress)?;
-    Ok(fleet.outcome(is_complete, began.elapsed()))
+    Ok(fleet.outcome(is_complete))
 }
 
 impl<'a, S: Store> Fleet<'a, S> {
     fn new(setup: Setup, policies: leeway_core::PolicySet, store: S, sink: &'a mut Sink<'a>) -> Result<Self, Error> {
         let Setup { config, start, limit, seed, clusters, budgets, shocks, terms, workload, samples, checked } = setup;
-        let speed = |plan: &super::setup::ClusterPlan| {
-            let model = plan.spec.machines.first().and_then(|machines| machines.shape.accelerators.as_ref());
-            model.and_then(|model| config.estimates.speeds.get(&model.model)).copied().unwrap_or(1.0)
-        };
         let by_name = clusters.iter().enumerate().map(|(number, plan)| (plan.spec.name.clone(), number)).collect();
-        let places = clusters.iter().map(|plan| Place::new(plan, speed(plan), terms.notice, start)).collect();
+        let place = |plan| Place::new(plan, setup::speed(&config, &plan.spec), terms.notice, start);
+        let places = clusters.iter().map(place).collect();
         let (engine, _) = Engine::open(store, config, policies, start)?;
         let mut fleet = Self {
             engine,
@@ -354,7 +349,7 @@ impl<'a, S: Store> Fleet<'a, S> {
         self.kernel.after(self.sample_every, Happening::Sample);
     }
 
-    fn outcome(mut self, is_complete: bool, wall: std::time::Duration) -> Outcome {
+    fn outcome(mut self, is_complete: bool) -> Outcome {
         self.sample();
         let open = self.jobs.open();
         let scheduler = self.engine.scheduler();
@@ -375,7 +370,6 @@ impl<'a, S: Store> Fleet<'a, S> {
             moved_between_regions: self.network.moved_between(),
             events: self.events,
             steps: self.steps,
-            wall,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Scenarios: a world, its jobs, what befalls them and the policies to try, in TOML.
 //!
 //! `cluster`, `workload` and `values` are the parts of the text; `build` makes a [`Setup`](super::Setup) of it for one
-//! policy and one seed, and `jobs` the stream of its jobs. Scenarios that come with the program are in `simulations/scenarios/`.
+//! policy and one seed, `market` the
+//! market of a cluster and `jobs` the stream of its jobs; `feasible` refuses what could never be. Scenarios that come with the program are in `simulations/scenarios/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,9 @@ use serde::Deserialize;
 
 pub mod build;
 pub mod cluster;
+mod feasible;
 mod jobs;
+mod market;
 pub mod values;
 pub mod workload;
 

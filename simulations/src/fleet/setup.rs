@@ -41,6 +41,12 @@ pub struct ClusterPlan {
     pub watts: Option<f64>,
 }
 
+/// Relative speed of a cluster's machines.
+pub fn speed(config: &Config, cluster: &ClusterSpec) -> f64 {
+    let model = cluster.machines.first().and_then(|machines| machines.shape.accelerators.as_ref());
+    model.and_then(|model| config.estimates.speeds.get(&model.model)).copied().unwrap_or(1.0)
+}
+
 /// Something that happens to clusters at a stated time.
 #[derive(Clone, Debug)]
 pub struct Shock {

@@ -154,19 +154,12 @@ pub struct Summary {
     pub turnaround_p90_hours: f64,
 }
 
-/// Runs every policy with every seed. `done` is told of each run as it ends, from any thread.
+/// Runs every policy with every seed, and keeps the jobs of those seeds that `keep_jobs` names. `done` is told of each run
+/// as it ends, from any thread.
 ///
 /// # Errors
 /// The first that any run has.
-pub fn study(plan: &Plan, keep_jobs: bool, done: &(dyn Fn(&Row) + Sync)) -> Result<Vec<Ran>, Error> {
-    study_keeping(plan, &|_| keep_jobs, done)
-}
-
-/// As [`study`], with the jobs of those seeds only that `keep_jobs` names: a report needs those of the first.
-///
-/// # Errors
-/// As [`study`].
-pub fn study_keeping(
+pub fn study(
     plan: &Plan,
     keep_jobs: &(dyn Fn(u64) -> bool + Sync),
     done: &(dyn Fn(&Row) + Sync),
@@ -284,9 +277,8 @@ pub fn warnings(rows: &[Row]) -> Vec<String> {
     if refused > 0 {
         warnings.push(format!("{refused} submissions and reports were refused by the scheduler"));
     }
-    let fewer =
-        rows.iter().any(|row| rows.iter().any(|other| other.seed == row.seed && other.succeeded != row.succeeded));
-    if fewer {
+    let mut of_seed = BTreeMap::new();
+    if rows.iter().any(|row| *of_seed.entry(row.seed).or_insert(row.succeeded) != row.succeeded) {
         warnings.push(
             "not every policy finished the same jobs; compare the cost of an hour of work rather than the whole cost"
                 .into(),

@@ -66,7 +66,7 @@ fn every_ready_scenario_ends_with_all_accounts_in_order_and_the_same_arrivals_fo
         let arrived = worlds::arrivals(&scenario, 1);
         let mut plan = worlds::plan(scenario, &policies, &[1]);
         plan.threads = 2;
-        let all = study::study(&plan, true, &|_| {}).unwrap();
+        let all = study::study(&plan, &|_| true, &|_| {}).unwrap();
         assert_eq!(all.len(), policies.len());
         for ran in &all {
             accounts_agree(name, ran, arrived);

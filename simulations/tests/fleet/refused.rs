@@ -189,7 +189,7 @@ fn a_name_that_is_no_scenario_or_policy_is_answered_with_those_that_are() {
         threads: 1,
         checked: false,
     };
-    let said = study::study(&plan, false, &|_| {}).unwrap_err().to_string();
+    let said = study::study(&plan, &|_| false, &|_| {}).unwrap_err().to_string();
     assert!(said.contains("'whole-bil'") && said.contains("whole-bill"), "{said}");
 }
 

@@ -33,7 +33,7 @@ fn the_same_seed_gives_the_same_bytes_again_and_on_any_number_of_threads() {
         let study = |threads| {
             let mut plan = worlds::plan(scenario.clone(), &["whole-bill", "failover"], &[1, 2]);
             (plan.threads, plan.checked) = (threads, false);
-            bytes(&study::study(&plan, true, &|_| {}).unwrap())
+            bytes(&study::study(&plan, &|_| true, &|_| {}).unwrap())
         };
         let first = study(1);
         assert!(first == study(1), "{name}: a second time differs");
@@ -47,6 +47,6 @@ fn another_seed_is_another_course_of_events() {
     let scenario = Named::read_with("first-week", &settings).unwrap();
     let mut plan = worlds::plan(scenario, &["whole-bill"], &[1, 2]);
     plan.checked = false;
-    let all = study::study(&plan, true, &|_| {}).unwrap();
+    let all = study::study(&plan, &|_| true, &|_| {}).unwrap();
     assert_ne!(bytes(&all[..1]), bytes(&all[1..]));
 }

@@ -63,7 +63,7 @@ pub fn plan(scenario: Named, policies: &[&str], seeds: &[u64]) -> Plan {
 /// Runs a text under one policy, with its jobs in order of their numbers.
 pub fn run(text: &str, policy: &str) -> Ran {
     let plan = plan(named(text), &[policy], &[1]);
-    let mut ran = study::study(&plan, true, &|_| {}).unwrap().remove(0);
+    let mut ran = study::study(&plan, &|_| true, &|_| {}).unwrap().remove(0);
     ran.jobs.sort_by_key(|job| job.job);
     ran
 }

@@ -22,7 +22,7 @@ fn pages_of_scenarios_can_be_looked_at() {
         let seeds = (0..u64::from(scenario.scenario.repetitions)).map(|number| first + number).collect();
         let mut plan = Plan { scenario, policies, seeds, threads: parallel::cores(), checked: false };
         let stem = PathBuf::from(name).file_stem().unwrap().to_string_lossy().into_owned();
-        let all = study::study_keeping(&plan, &|seed| seed == first, &|_| {}).unwrap();
+        let all = study::study(&plan, &|seed| seed == first, &|_| {}).unwrap();
         let write = |kind: &str, page: String| {
             let path = folder.join(format!("{stem}-{kind}.html"));
             std::fs::write(&path, &page).unwrap();

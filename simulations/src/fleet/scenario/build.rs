@@ -1,24 +1,19 @@
 //! From the text of a scenario to a run of it, for one policy and one seed.
 
-use std::path::Path;
-
 use leeway_core::Config;
-use leeway_market::trace::{self, SpotTrace};
 use leeway_model::budget::{BudgetSpec, Period};
 use leeway_model::cluster::{ClusterSpec, Machines};
 use leeway_model::resources::{Accelerators, MachineShape, MilliCpus};
-use leeway_model::{Bytes, InstallationId, Micros, Millis, Name, Rate};
+use leeway_model::{Bytes, InstallationId, Micros, Name};
 
 use super::super::setup::{self, ClusterPlan, Setup, Shock, ShockKind, Terms, Workload};
-use super::cluster::{Cluster, Market};
-use super::{Error, Named, Sight, World, jobs};
-use crate::generate::market::Place;
-use crate::generate::params::{self, Params};
+use super::cluster::Cluster;
+use super::{Error, Named, Sight, World, feasible, jobs};
 
 /// A budget for scenarios that have none: nobody reaches it.
 const PLENTY: Micros = Micros::from_units(1_000_000_000);
 /// Most machines, nodes of a gang and the like.
-const MANY: u32 = 1_000_000;
+pub(super) const MANY: u32 = 1_000_000;
 
 /// Which run of a scenario.
 #[derive(Clone, Debug)]
@@ -49,7 +44,7 @@ impl Named {
         let budgets = self.budgets()?;
         config.default_budget = budgets.iter().find(|budget| budget.parent.is_none()).map(|b| b.name.clone());
         let clusters = self.clusters(choice.seed)?;
-        jobs::check(self, &clusters, &budgets, &config)?;
+        feasible::check(self, &clusters, &budgets, &config)?;
         let limit = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(4));
         if scenario.length.is_zero() || limit < scenario.length {
             return Err(
@@ -249,102 +244,8 @@ impl Named {
             _ => Err(self.wrong(field, format!("'{text}' is not MODEL:COUNT; write for example V100:8"))),
         }
     }
-
-    fn market(&self, number: usize, cluster: &Cluster, market: &Market, seed: u64) -> Result<SpotTrace, Error> {
-        let field = format!("clusters[{number}].market");
-        let mut trace = match (&market.trace, &market.generate, &market.fitted) {
-            (Some(path), None, None) => trace::read(&self.folder.join(path))?,
-            (None, Some(params), None) => self.generated(&format!("{field}.generate"), cluster, params, seed)?,
-            (None, None, Some(path)) => {
-                let path = self.folder.join(path);
-                let field = format!("{field}.fitted");
-                let params = self.params(&field, &path)?.market;
-                let params =
-                    params.ok_or_else(|| self.wrong(&field, format!("'{}' has no [market]", path.display())))?;
-                self.generated(&field, cluster, &params, seed)?
-            }
-            _ => return Err(self.wrong(field, "give one of trace, generate and fitted")),
-        };
-        if market.times == 0 || market.times > MANY {
-            return Err(self.wrong(format!("{field}.times"), format!("must be from 1 to {MANY}")));
-        }
-        if market.times > 1 {
-            trace.nodes_requested = trace.nodes_requested.saturating_mul(market.times);
-            trace.data.iter_mut().for_each(|nodes| *nodes = nodes.saturating_mul(market.times));
-        }
-        if let Some(from) = market.from {
-            trace = begin_at(trace, from);
-        }
-        Ok(trace)
-    }
-
-    /// A market for the whole of the run; what is beyond its last tick begins anew.
-    fn generated(
-        &self,
-        field: &str,
-        cluster: &Cluster,
-        params: &params::Market,
-        seed: u64,
-    ) -> Result<SpotTrace, Error> {
-        let scenario = &self.scenario;
-        let place = Place {
-            family: self.name.as_str().into(),
-            region: cluster.region.clone(),
-            zone: cluster.zone.as_deref().unwrap_or(&cluster.name).into(),
-            instance_type: cluster.instance_type.as_str().into(),
-            accelerators: None,
-            start: Some(scenario.start),
-        };
-        let length = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(2)).as_millis() / 1_000;
-        let ticks = u32::try_from(length / u64::from(params.gap_s.max(1))).unwrap_or(u32::MAX);
-        params.trace(&place, ticks, seed).map_err(|(key, problem)| self.wrong(format!("{field}.{key}"), problem))
-    }
-
-    pub(super) fn params(&self, field: &str, path: &Path) -> Result<Params, Error> {
-        Params::read(path).map_err(|error| self.wrong(field, error.to_string()))
-    }
-}
-
-/// The same recording, begun so far into it; what was before follows at its end.
-fn begin_at(mut trace: SpotTrace, from: Millis) -> SpotTrace {
-    let ticks = trace.data.len().max(1) as u64;
-    let by = (from.as_millis() / trace.gap.as_millis().max(1) % ticks) as usize;
-    let mut prices: Vec<Rate> = vec![trace.spot; trace.data.len()];
-    for change in &trace.price_changes {
-        if let Some(rest) = prices.get_mut(change.tick as usize..) {
-            rest.fill(change.rate);
-        }
-    }
-    trace.data.rotate_left(by);
-    prices.rotate_left(by);
-    trace.spot = prices.first().copied().unwrap_or(trace.spot);
-    trace.price_changes = (1_u32..)
-        .zip(prices.windows(2))
-        .filter(|(_, pair)| pair[0] != pair[1])
-        .map(|(tick, pair)| trace::PriceChange { tick, rate: pair[1] })
-        .collect();
-    let moved = |tick: u32| ((u64::from(tick) + ticks - by as u64) % ticks) as u32;
-    trace.notices.iter_mut().for_each(|notice| notice.tick = moved(notice.tick));
-    trace.notices.sort_by_key(|notice| notice.tick);
-    trace.missing_ticks.iter_mut().for_each(|tick| *tick = moved(*tick));
-    trace.missing_ticks.sort_unstable();
-    trace
 }
 
 fn name(text: &str) -> Name {
     text.parse().expect("names written in this file are valid")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recording_that_begins_later_has_the_same_days_in_another_order() {
-        let trace = leeway_market::demo::demo_markets()[0].clone();
-        let later = begin_at(trace.clone(), Millis::from_mins(90));
-        let back = begin_at(later.clone(), trace.length().saturating_sub(Millis::from_mins(90)));
-        assert_eq!(later.data[0], trace.data[90]);
-        assert_eq!((back.data, back.price_changes.len()), (trace.data, trace.price_changes.len()));
-    }
 }

@@ -2,116 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use leeway_core::Config;
 use leeway_model::budget::BudgetSpec;
 use leeway_model::checkpoint::{CheckpointPolicy, Interval};
 use leeway_model::job::{DataInput, JobSpec, MoneyTerms, Program, RetryPolicy, TimeTerms};
 use leeway_model::resources::{Accelerators, MilliCpus, Quantity, ResourceRequest, SpotPolicy};
 use leeway_model::{Bytes, Millis, Name, Timestamp};
 
-use super::super::setup::{Arrival, ClusterPlan, WorkloadError};
+use super::super::setup::{Arrival, WorkloadError};
 use super::workload::{Ask, Capacity, Stream};
 use super::{Error, Named};
 use crate::generate::{Limit, params};
 use crate::trace::{self, JobRecord, Status};
 
-/// Most machines of one job.
-const NODES_MAX: u32 = 1_000_000;
-
 type Arrivals = Box<dyn Iterator<Item = Result<Arrival, WorkloadError>> + Send>;
-
-/// Refuses jobs that could never end, as far as the text tells.
-pub(super) fn check(
-    named: &Named,
-    clusters: &[ClusterPlan],
-    budgets: &[BudgetSpec],
-    config: &Config,
-) -> Result<(), Error> {
-    let scenario = &named.scenario;
-    if scenario.workload.is_empty() && scenario.jobs.is_empty() {
-        return Err(named.wrong("workload", "there are no jobs; write a [[workload]] or [[jobs]]"));
-    }
-    let fastest = clusters.iter().flat_map(|plan| &plan.spec.machines).map(|machines| {
-        let model = machines.shape.accelerators.as_ref().map(|accelerators| &accelerators.model);
-        model.and_then(|model| config.estimates.speeds.get(model)).copied().unwrap_or(1.0)
-    });
-    let fastest = fastest.fold(0.0, f64::max);
-    let possible = |field: &str, ask: &Ask| {
-        if let Some(deadline) = ask.deadline.filter(|deadline| deadline.is_nan() || deadline * fastest <= 1.0) {
-            let problem = format!(
-                "{deadline} times the runtime is too soon even without a wait; write more than {}",
-                1.0 / fastest
-            );
-            return Err(named.wrong(format!("{field}.ask.deadline"), problem));
-        }
-        if let Some(share) = ask.estimate.filter(|share| !(0.0..=1_000.0).contains(share)) {
-            return Err(named.wrong(format!("{field}.ask.estimate"), format!("{share} is not from 0 to 1000")));
-        }
-        let is_known = |name: &&String| budgets.iter().any(|budget| budget.name.as_str() == name.as_str());
-        if let Some(name) = ask.budget.as_ref().filter(|name| !is_known(name)) {
-            let known = budgets.iter().map(|budget| budget.name.as_str()).collect::<Vec<_>>().join(", ");
-            let problem = format!("there is no budget '{name}', only {known}");
-            return Err(named.wrong(format!("{field}.ask.budget"), problem));
-        }
-        Ok(())
-    };
-    let feasible = |field: &str, record: &JobRecord, ask: &Ask| {
-        let spec = spec_of(record, ask, Timestamp::ZERO, None);
-        let requests = spec.map_err(|problem| named.wrong(field, problem))?;
-        if requests.nodes == 0 || requests.nodes > NODES_MAX {
-            let problem = format!("{} machines at once are not from 1 to {NODES_MAX}", requests.nodes);
-            return Err(named.wrong(format!("{field}.nodes"), problem));
-        }
-        let fits = |plan: &ClusterPlan| {
-            plan.spec.machines.iter().any(|machines| {
-                let has_capacity = match ask.capacity {
-                    Some(Capacity::Spot) => machines.spot.is_some(),
-                    Some(Capacity::OnDemand) => machines.on_demand.is_some() || machines.reserved.is_some(),
-                    Some(Capacity::Auto) | None => true,
-                };
-                has_capacity
-                    && machines.count.is_none_or(|count| count >= requests.nodes)
-                    && requests.resources.iter().any(|request| {
-                        request
-                            .accelerators
-                            .as_ref()
-                            .is_none_or(|wanted| machines.shape.accelerators.as_ref() == Some(wanted))
-                            && request.cpus.is_none_or(|cpus| cpus.accepts(machines.shape.cpus))
-                    })
-            })
-        };
-        if clusters.iter().any(fits) {
-            return Ok(());
-        }
-        let wanted = requests.resources.first().and_then(|request| request.accelerators.as_ref());
-        let wanted = wanted.map_or_else(|| "a machine".to_owned(), ToString::to_string);
-        let kind = match ask.capacity {
-            Some(Capacity::Spot) => " as spot",
-            Some(Capacity::OnDemand) => " on demand",
-            Some(Capacity::Auto) | None => "",
-        };
-        let never = format!("no cluster ever has {} of {wanted} at once{kind}, so it can never run", requests.nodes);
-        Err(named.wrong(field, never))
-    };
-    for (number, job) in scenario.jobs.iter().enumerate() {
-        let field = format!("jobs[{number}]");
-        possible(&field, &job.ask)?;
-        feasible(&field, &fixed(job), &job.ask)?;
-    }
-    for (number, stream) in scenario.workload.iter().enumerate() {
-        let field = format!("workload[{number}]");
-        possible(&field, &stream.ask)?;
-        if !(0.001..=1_000.0).contains(&stream.faster) {
-            return Err(named.wrong(format!("{field}.faster"), format!("{} is not from 0.001 to 1000", stream.faster)));
-        }
-        if let Some(law) = law(named, &field, stream)? {
-            for (index, size) in law.sizes.iter().enumerate() {
-                feasible(&format!("{field}.sizes[{index}]"), &sample(size), &stream.ask)?;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// All jobs in order of their arrival.
 pub(super) fn stream(named: &Named, budgets: &[BudgetSpec], seed: u64) -> Result<Arrivals, Error> {
@@ -179,7 +82,7 @@ impl Iterator for Merged {
 }
 
 /// The law of a stream, written out or fitted.
-fn law(named: &Named, field: &str, stream: &Stream) -> Result<Option<params::Workload>, Error> {
+pub(super) fn law(named: &Named, field: &str, stream: &Stream) -> Result<Option<params::Workload>, Error> {
     match (&stream.generate, &stream.fitted, &stream.trace) {
         (Some(law), None, None) => {
             law.check().map_err(|(key, problem)| named.wrong(format!("{field}.generate.{key}"), problem))?;
@@ -197,7 +100,7 @@ fn law(named: &Named, field: &str, stream: &Stream) -> Result<Option<params::Wor
     }
 }
 
-fn fixed(job: &super::workload::Fixed) -> JobRecord {
+pub(super) fn fixed(job: &super::workload::Fixed) -> JobRecord {
     JobRecord {
         name: job.name.clone(),
         submitted: job.at.unwrap_or(Millis::ZERO),
@@ -208,22 +111,6 @@ fn fixed(job: &super::workload::Fixed) -> JobRecord {
         cpus: 0,
         memory: Bytes::ZERO,
         team: job.team.clone(),
-        user: String::new(),
-        status: Status::Unknown,
-    }
-}
-
-fn sample(size: &params::Size) -> JobRecord {
-    JobRecord {
-        name: "job".into(),
-        submitted: Millis::ZERO,
-        runtime: Millis::from_hours(1),
-        nodes: size.nodes,
-        gpus: size.gpus,
-        accelerator: size.accelerator.clone(),
-        cpus: size.cpus,
-        memory: Bytes::ZERO,
-        team: String::new(),
         user: String::new(),
         status: Status::Unknown,
     }
@@ -252,7 +139,12 @@ fn arrival(record: &JobRecord, ask: &Ask, start: Timestamp, budgets: &[BudgetSpe
 }
 
 /// What a submitter would have written.
-fn spec_of(record: &JobRecord, ask: &Ask, start: Timestamp, budget: Option<Name>) -> Result<JobSpec, String> {
+pub(super) fn spec_of(
+    record: &JobRecord,
+    ask: &Ask,
+    start: Timestamp,
+    budget: Option<Name>,
+) -> Result<JobSpec, String> {
     let (nodes, gpus) = match ask.gpus_per_machine {
         Some(each) if record.gpus > 0 => {
             let each = each.max(1);
@@ -334,6 +226,7 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::feasible;
     use super::*;
 
     #[test]
@@ -344,8 +237,12 @@ mod tests {
 
     #[test]
     fn gpus_are_spread_over_the_machines_that_there_are() {
-        let record =
-            JobRecord { gpus: 8, nodes: 2, accelerator: Some("v100|p100".into()), ..sample(&params::Size::default()) };
+        let record = JobRecord {
+            gpus: 8,
+            nodes: 2,
+            accelerator: Some("v100|p100".into()),
+            ..feasible::sample(&params::Size::default())
+        };
         let ask = Ask { gpus_per_machine: Some(4), ..Ask::default() };
         let spec = spec_of(&record, &ask, Timestamp::ZERO, None).unwrap();
         assert_eq!((spec.nodes, spec.resources.len()), (4, 2));

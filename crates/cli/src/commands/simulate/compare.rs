@@ -5,7 +5,7 @@ use leeway_simulations::fleet::report::{self, format::dollars};
 use leeway_simulations::fleet::study::{self, Row, Summary};
 use serde_json::json;
 
-use super::world::{self, Files, World};
+use super::world::{self, Files, Many, World};
 use crate::failure::{Exit, Failure};
 use crate::render::listing::{Column, Keep, Listing};
 use crate::render::{Align, Field, Tone};
@@ -26,15 +26,8 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     pub world: World,
-    /// A policy; give it once for each. Otherwise those of the scenario.
-    #[arg(long = "policy", value_name = "NAME")]
-    pub policies: Vec<String>,
-    /// Runs of each policy, instead of the scenario's.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub repetitions: Option<u32>,
-    /// Threads; as many as there are cores when not given.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub threads: Option<u32>,
+    #[command(flatten)]
+    pub many: Many,
     #[command(flatten)]
     pub files: Files,
 }
@@ -42,12 +35,10 @@ pub struct Args {
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     world::writable(args.files.runs.as_ref())?;
     let scenario = args.world.read()?;
-    let plan = args.world.plan(scenario, &args.policies, args.repetitions, args.threads)?;
+    let plan = args.world.plan(scenario, &args.many)?;
     let bar = world::bar(terminal, plan.policies.len() * plan.seeds.len());
     let told =
-        study::study_keeping(&plan, &|seed| args.files.report.is_some() && Some(&seed) == plan.seeds.first(), &|_| {
-            bar.inc(1)
-        });
+        study::study(&plan, &|seed| args.files.report.is_some() && Some(&seed) == plan.seeds.first(), &|_| bar.inc(1));
     bar.finish_and_clear();
     let ran = told.map_err(world::failed)?;
     let rows: Vec<Row> = ran.iter().map(|ran| ran.row.clone()).collect();

@@ -10,7 +10,7 @@ use leeway_simulations::fleet::run::Progress;
 use leeway_simulations::fleet::study::{self, Plan, Ran};
 use serde_json::json;
 
-use super::world::{self, World};
+use super::world::{self, Many, World};
 use crate::failure::{Exit, Failure};
 use crate::render::{Align, Field, Grid, Tone};
 use crate::terminal::{Terminal, View};
@@ -45,8 +45,9 @@ pub struct Args {
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     world::writable(args.jobs.as_ref())?;
     let scenario = args.world.read()?;
-    let policies: Vec<String> = args.policy.iter().cloned().collect();
-    let mut plan = args.world.plan(scenario, &policies, Some(1), Some(1))?;
+    let policies = args.policy.iter().cloned().collect();
+    let one = Many { policies, repetitions: Some(1), threads: Some(1) };
+    let mut plan = args.world.plan(scenario, &one)?;
     plan.policies.truncate(1);
     let ran = go(&plan, args.jobs.is_some() || args.report.is_some(), terminal)?;
     if let Some(path) = &args.jobs {

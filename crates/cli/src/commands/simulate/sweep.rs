@@ -12,7 +12,7 @@ use leeway_simulations::parallel;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::world::{self, World, setting};
+use super::world::{self, Many, World, setting};
 use crate::failure::{Exit, Failure};
 use crate::render::{Align, Grid};
 use crate::terminal::{Terminal, View};
@@ -33,15 +33,8 @@ pub struct Args {
     /// A key of the scenario and its values; give it once for each key.
     #[arg(long = "over", value_name = "KEY=VALUE,VALUE...", value_parser = setting, required = true)]
     pub over: Vec<(String, String)>,
-    /// A policy; give it once for each. Otherwise those of the scenario.
-    #[arg(long = "policy", value_name = "NAME")]
-    pub policies: Vec<String>,
-    /// Runs of each policy, instead of the scenario's.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub repetitions: Option<u32>,
-    /// Threads; as many as there are cores when not given.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub threads: Option<u32>,
+    #[command(flatten)]
+    pub many: Many,
     /// Each run as a line of JSON, written as it ends.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -76,7 +69,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         all.extend(settings);
         let named = leeway_simulations::fleet::scenario::Named::read_with(&args.world.scenario, &all);
         let named = named.map_err(|error| world::refused(&error))?;
-        plans.push((all, args.world.plan(named, &args.policies, args.repetitions, args.threads)?));
+        plans.push((all, args.world.plan(named, &args.many)?));
     }
     let (mut lines, whole) = known(&args.out, &args.world.scenario)?;
     let have: BTreeSet<Key> = lines.iter().map(Line::key).collect();
@@ -96,8 +89,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     file.set_len(whole).map_err(|error| Failure::file(&args.out, &error))?;
     let file = Mutex::new(file);
     let bar = world::bar(terminal, missing.len());
-    let threads = args.threads.map_or_else(parallel::cores, |threads| threads as usize);
-    let told = parallel::map(missing.len(), threads, &|number| {
+    let told = parallel::map(missing.len(), args.many.threads(), &|number| {
         let (of, policy, seed) = &missing[number];
         let (settings, plan): &(Settings, Plan) = &plans[*of];
         let ran = study::run_one(plan, policy, *seed, false, &mut |_| {}).map_err(world::failed)?;

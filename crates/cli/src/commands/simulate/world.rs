@@ -30,6 +30,26 @@ pub struct World {
     pub check: bool,
 }
 
+/// How many runs, of which policies, at the same time.
+#[derive(Debug, clap::Args)]
+pub struct Many {
+    /// A policy; give it once for each. Otherwise those of the scenario.
+    #[arg(long = "policy", value_name = "NAME")]
+    pub policies: Vec<String>,
+    /// Runs of each policy, instead of the scenario's.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repetitions: Option<u32>,
+    /// Threads; as many as there are cores when not given.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub threads: Option<u32>,
+}
+
+impl Many {
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(parallel::cores, |threads| threads as usize)
+    }
+}
+
 /// Reads `KEY=VALUE`.
 pub fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -44,16 +64,10 @@ impl World {
         Named::read_with(&self.scenario, &self.settings).map_err(|error| refused(&error))
     }
 
-    /// A plan for these policies, or the scenario's; at most so many of each.
-    pub fn plan(
-        &self,
-        scenario: Named,
-        policies: &[String],
-        repetitions: Option<u32>,
-        threads: Option<u32>,
-    ) -> Result<Plan, Failure> {
+    /// A plan for the policies and repetitions that are asked for, or the scenario's.
+    pub fn plan(&self, scenario: Named, many: &Many) -> Result<Plan, Failure> {
         let of = &scenario.scenario;
-        let names = if policies.is_empty() { &of.policies } else { policies };
+        let names = if many.policies.is_empty() { &of.policies } else { &many.policies };
         let known = leeway_policies::all();
         let mut chosen: Vec<Name> = Vec::new();
         for name in names {
@@ -75,14 +89,14 @@ impl World {
             return wrong("policies", "there is none; name at least one, or leave the key out");
         }
         let first = self.seed.unwrap_or(of.seed);
-        let count = repetitions.unwrap_or(of.repetitions);
+        let count = many.repetitions.unwrap_or(of.repetitions);
         if !(1..=100_000).contains(&count) {
             return wrong("repetitions", &format!("{count} is not from 1 to 100000"));
         }
         Ok(Plan {
             policies: chosen,
             seeds: (0..u64::from(count)).map(|number| first.wrapping_add(number)).collect(),
-            threads: threads.map_or_else(parallel::cores, |threads| threads as usize),
+            threads: many.threads(),
             checked: self.check,
             scenario,
         })
