@@ -3,32 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod local;
 
+use local::{error, json, leeway, text};
 use serde_json::Value;
-
-fn leeway(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
-    command.args(words).env_remove("LEEWAY_SERVER").output().unwrap()
-}
-
-fn json(words: &[&str]) -> Value {
-    let output = leeway(words);
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn error(words: &[&str]) -> String {
-    let output = leeway(words);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
-}
+use std::fs;
 
 const JOBS: &str = "vc,job,submit_s,gpus,duration_s\na,0,0,1,3600\nb,0,7200,16,3600\nb,1,3600,9,-5\n";
 
@@ -50,7 +29,7 @@ fn a_trace_is_imported_and_what_comes_out_is_imported_again_unchanged() {
     assert_eq!(lines.lines().nth(2), Some("b/0,7200000,3600000,2,8,,0,0,b,,unknown"), "{lines}");
     let one = json(&["--json", "simulate", "import", "auto", &to, "-o", &again, "--team", "a"]);
     assert_eq!((&one["summary"]["jobs"], &one["summary"]["teams"]), (&1.into(), &1.into()), "{one}");
-    assert!(error(&["simulate", "import", "auto", &to, "-o", &again, "--team", "c"]).contains("none of the 2 jobs"));
+    assert!(error(&["simulate", "import", "auto", &to, "-o", &again, "--team", "c"], 2).contains("none of the 2 jobs"));
 }
 
 #[test]
@@ -59,10 +38,10 @@ fn a_bad_line_ends_the_import_and_leaves_nothing_behind() {
     let from = text(&folder.path().join("philly.csv"));
     fs::write(&from, JOBS).unwrap();
     let to = text(&folder.path().join("jobs.csv"));
-    let said = error(&["simulate", "import", "auto", &from, "-o", &to]);
+    let said = error(&["simulate", "import", "auto", &from, "-o", &to], 2);
     assert!(said.contains("philly.csv:4: duration_s: '-5'") && said.contains("--lenient"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    let said = error(&["--json", "simulate", "import", "auto", &from, "-o", &to]);
+    let said = error(&["--json", "simulate", "import", "auto", &from, "-o", &to], 2);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["error"]["code"], "BAD_LINE", "{said}");
 }
@@ -72,11 +51,11 @@ fn what_is_no_job_trace_is_refused_with_the_formats_that_are() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (text(&folder.path().join("x.csv")), text(&folder.path().join("jobs.csv")));
     fs::write(&from, "a,b\n1,2\n").unwrap();
-    assert!(error(&["simulate", "import", "auto", &from, "-o", &to]).contains("alibaba2025-instances"));
-    assert!(error(&["simulate", "import", "csv", &from, "-o", &to]).contains("there is no format 'csv'"));
+    assert!(error(&["simulate", "import", "auto", &from, "-o", &to], 2).contains("alibaba2025-instances"));
+    assert!(error(&["simulate", "import", "csv", &from, "-o", &to], 2).contains("there is no format 'csv'"));
     fs::write(&from, "").unwrap();
-    assert!(error(&["simulate", "import", "auto", &from, "-o", &to]).contains("is empty"));
-    assert!(error(&["simulate", "import", "auto", "nowhere.csv", "-o", &to]).contains("nowhere.csv"));
+    assert!(error(&["simulate", "import", "auto", &from, "-o", &to], 2).contains("is empty"));
+    assert!(error(&["simulate", "import", "auto", "nowhere.csv", "-o", &to], 2).contains("nowhere.csv"));
 }
 
 #[test]
@@ -98,5 +77,5 @@ fn fit_writes_the_parameters_that_it_shows() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("log-normal") && shown.contains("DISTANCE"), "{shown}");
     fs::write(&from, "duration_s,gpus\n60,1\n").unwrap();
-    assert!(error(&["simulate", "fit", &from]).contains("do not say when jobs arrive"));
+    assert!(error(&["simulate", "fit", &from], 2).contains("do not say when jobs arrive"));
 }

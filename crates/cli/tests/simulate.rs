@@ -2,28 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod local;
 
+use local::{error, json, leeway, text};
 use serde_json::Value;
-
-fn leeway(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
-    command.args(words).env_remove("LEEWAY_SERVER").output().unwrap()
-}
-
-fn json(words: &[&str]) -> Value {
-    let output = leeway(words);
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn error(words: &[&str], code: i32) -> String {
-    let output = leeway(words);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
+use std::fs;
 
 /// Half an hour with spot, half an hour without, for four days.
 fn trace(gap_seconds: i32) -> String {
@@ -42,10 +25,6 @@ fn set() -> tempfile::TempDir {
     fs::create_dir(folder.path().join("made")).unwrap();
     fs::write(folder.path().join("made/us-east-1a.json"), trace(600)).unwrap();
     folder
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed helper is a failed test")]
 
+mod local;
+
+use local::{error, json_with, leeway, text};
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
-
-use serde_json::Value;
 
 /// Three jobs of a day on two clusters, one with spot that comes and goes.
 const SMALL: &str = r#"
@@ -47,27 +48,6 @@ arrivals = { per_hour = 1 }
 runtime = { kind = "log-normal", mu = 10.5, sigma = 0.4 }
 sizes = [{ weight = 1, gpus = 1 }]
 "#;
-
-fn leeway(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leeway"));
-    command.args(words).env_remove("LEEWAY_SERVER").output().unwrap()
-}
-
-fn json(words: &[&str], code: i32) -> Value {
-    let output = leeway(words);
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn error(words: &[&str]) -> String {
-    let output = leeway(words);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
-}
 
 /// A folder with the scenario in it, and the path of that.
 fn small(content: &str) -> (tempfile::TempDir, String) {
@@ -129,7 +109,7 @@ const POLICY: [&str; 9] = [
 
 #[test]
 fn the_ready_scenarios_are_listed_and_printed() {
-    let listed = json(&["--json", "simulate", "scenarios"], 0);
+    let listed = json_with(&["--json", "simulate", "scenarios"], 0);
     let scenarios = listed["scenarios"].as_array().unwrap();
     assert!(scenarios.len() >= 6, "{listed}");
     for scenario in scenarios {
@@ -138,10 +118,10 @@ fn the_ready_scenarios_are_listed_and_printed() {
         let printed = leeway(&["simulate", "scenarios", "--print", name]);
         let printed = String::from_utf8(printed.stdout).unwrap();
         assert!(printed.contains(scenario["about"].as_str().unwrap()), "{name}: {printed}");
-        let object = json(&["--json", "simulate", "scenarios", "--print", name], 0);
+        let object = json_with(&["--json", "simulate", "scenarios", "--print", name], 0);
         assert_eq!((object["name"].as_str(), object["text"].as_str().unwrap().trim()), (Some(name), printed.trim()));
     }
-    assert!(error(&["simulate", "scenarios", "--print", "price-strom"]).contains("price-storm"));
+    assert!(error(&["simulate", "scenarios", "--print", "price-strom"], 2).contains("price-storm"));
 }
 
 #[test]
@@ -150,7 +130,7 @@ fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
     let jobs = text(&folder.path().join("jobs.csv"));
     let page = text(&folder.path().join("page.html"));
     let words = ["--json", "simulate", "run", &path, "--check", "--jobs", &jobs, "--report", &page];
-    let answer = json(&words, 0);
+    let answer = json_with(&words, 0);
     let keys = ["scenario", "about", "run", "teams", "clusters", "budgets", "refusals", "open_states", "failures"];
     has_keys(&answer, &keys);
     has_keys(&answer, &["launches_refused", "moved_between_regions_bytes", "events", "steps"]);
@@ -172,7 +152,7 @@ fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
 fn policies_are_compared_and_every_run_is_a_line_of_a_table() {
     let (folder, path) = small(SMALL);
     let runs = text(&folder.path().join("runs.csv"));
-    let answer = json(&["--json", "simulate", "compare", &path, "--runs", &runs], 0);
+    let answer = json_with(&["--json", "simulate", "compare", &path, "--runs", &runs], 0);
     has_keys(&answer, &["scenario", "about", "seeds", "policies", "runs", "warnings"]);
     assert_eq!(answer["seeds"], serde_json::json!([1, 2]));
     let (policies, rows) = (answer["policies"].as_array().unwrap(), answer["runs"].as_array().unwrap());
@@ -197,7 +177,7 @@ fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {
     let (folder, path) = small(SMALL);
     let runs = text(&folder.path().join("runs.parquet"));
     for words in [["compare", &path, "--runs", &runs], ["run", &path, "--jobs", &runs]] {
-        let said = error(&[&["simulate"], &words[..]].concat());
+        let said = error(&[&["simulate"], &words[..]].concat(), 2);
         assert!(said.contains("--features parquet") && said.contains(".csv"), "{said}");
         assert!(!Path::new(&runs).exists());
     }
@@ -207,13 +187,13 @@ fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {
 fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
     let (_folder, path) = small(SMALL);
     let poor = ["simulate", "run", &path, "--set", "budgets.0.cap=1"];
-    let answer = json(&[&["--json"], &poor[..]].concat(), 1);
+    let answer = json_with(&[&["--json"], &poor[..]].concat(), 1);
     assert!(answer["run"]["open"].as_u64() > Some(0) && answer["run"]["complete"] == false, "{answer}");
     has_keys(&answer["open_states"][0], &["state", "count"]);
     let shown = leeway(&poor);
     assert_eq!(shown.status.code(), Some(1));
     assert!(String::from_utf8(shown.stderr).unwrap().contains("had not ended"));
-    let compared = json(&["--json", "simulate", "compare", &path, "--set", "budgets.0.cap=1"], 1);
+    let compared = json_with(&["--json", "simulate", "compare", &path, "--set", "budgets.0.cap=1"], 1);
     assert!(compared["warnings"].to_string().contains("had not ended"), "{compared}");
 }
 
@@ -224,7 +204,7 @@ fn a_sweep_that_was_interrupted_ends_as_one_that_was_not() {
     let sweep = |out: &str, threads: &str| {
         let over = ["--over", "world.notice=0s,120s", "--over", "clusters.0.count=4,8"];
         let words = ["--json", "simulate", "sweep", &path, "--threads", threads, "--out", out];
-        json(&[&words[..], &over[..]].concat(), 0)
+        json_with(&[&words[..], &over[..]].concat(), 0)
     };
     let at_once = sweep(&whole, "1");
     // Four combinations, two policies, two seeds.
@@ -255,17 +235,17 @@ fn a_file_that_is_no_sweep_of_this_scenario_is_left_alone() {
     let out = folder.path().join("notes.txt");
     let words = ["simulate", "sweep", &path, "--over", "world.notice=0s,120s", "--out", out.to_str().unwrap()];
     fs::write(&out, "not a sweep\n").unwrap();
-    let said = error(&words);
+    let said = error(&words, 2);
     assert!(said.contains("line 1") && said.contains("another --out"), "{said}");
     assert_eq!(fs::read_to_string(&out).unwrap(), "not a sweep\n");
-    assert!(error(&["simulate", "sweep", &path, "--over", "world.notise=0s", "--out", "x"]).contains("notice"));
+    assert!(error(&["simulate", "sweep", &path, "--over", "world.notise=0s", "--out", "x"], 2).contains("notice"));
 }
 
 #[test]
 fn what_is_wrong_with_a_scenario_has_a_code_and_exit_2() {
     let (_folder, path) = small(SMALL);
     let code = |words: &[&str]| {
-        let said: Value = serde_json::from_str(&error(&[&["--json", "simulate"], words].concat())).unwrap();
+        let said: Value = serde_json::from_str(&error(&[&["--json", "simulate"], words].concat(), 2)).unwrap();
         said["error"]["code"].as_str().unwrap().to_owned()
     };
     assert_eq!(code(&["run", "price-strom"]), "NO_SCENARIO");
