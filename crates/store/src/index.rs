@@ -20,6 +20,7 @@ use crate::journal::Layout;
 use crate::rowset::RowSet;
 use crate::{Chain, Error, Head, Index as EntryIndex, Key};
 
+pub(crate) mod bases;
 pub(crate) mod worker;
 
 const META: &[u8] = b"m";

@@ -8,7 +8,7 @@ use crate::blobs::Blobs;
 use crate::codec::{BlobRef, MAX_INLINE_BYTES, Value};
 use crate::disk::{DiskStore, Options, create, known_identity, refuse_others, require_empty};
 use crate::export::{ExportReader, Header, Writer, base_path};
-use crate::index::worker::make_base_dir;
+use crate::index::bases::make_base_dir;
 use crate::lock::Lock;
 use crate::{Error, Head, Identity, Store, index};
 

@@ -8,21 +8,20 @@
 //! Nobody waits for the index, so it is fed late and in large batches: a row that changes several times meanwhile is
 //! written once, and the flushes do not share the processors with a thread that wakes at each of them.
 //!
-//! The same thread writes bases, because it alone knows rows and their entry together; syncs the journal's mark once a
-//! second; and makes the index anew when it failed, or when it has grown far beyond what its rows weigh.
+//! The same thread writes bases (`bases`), because it alone knows rows and their entry together; syncs the journal's mark
+//! once a second; and makes the index anew when it failed, or when it has grown far beyond what its rows weigh.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Applied, BATCH_BYTES, BuildError, Changes, Damage, Index};
-use crate::codec::Value;
-use crate::export::{Base, Header, Writer, base_path};
+use super::{Applied, BATCH_BYTES, BuildError, Changes, Damage, Index, bases};
+use crate::export::Base;
 use crate::files::{Files, LogFile, occupied};
 use crate::journal::Layout;
-use crate::{Error, Head, Identity, Index as EntryIndex, Key};
+use crate::{Error, Head, Identity, Index as EntryIndex};
 
 /// How often an index that failed is made anew.
 const RETRY: Duration = Duration::from_secs(30);
@@ -432,8 +431,12 @@ impl Loop {
             Err(BuildError::Truth(error)) => Err(error),
             Err(BuildError::Index(damage)) => {
                 tracing::warn!(reason = %damage.0, "the base is written from the journal, for the index does not work");
-                self.shared.lock().failed = Some(damage.0);
-                self.base_from_history()
+                let old = {
+                    let mut state = self.shared.lock();
+                    state.failed = Some(damage.0);
+                    state.base.clone()
+                };
+                bases::from_history(old.as_ref(), &self.setup)
             }
         };
         let mut state = self.shared.lock();
@@ -452,35 +455,8 @@ impl Loop {
             return Err(Damage(reason).into());
         }
         self.catch_up()?;
-        let index = self.index.clone().ok_or_else(|| Damage::new("there is no index"))?;
-        let mut blobs = Vec::new();
-        let (mut writer, path) = self.base_writer(index.applied.head)?;
-        index.rows(|key, value| {
-            note_blob(&mut blobs, &value);
-            writer.row(key, &value)
-        })?;
-        let written = writer.finish()?;
-        Ok(Base::written(&path, index.applied.head, blobs, written.bytes))
-    }
-
-    fn base_from_history(&self) -> Result<Base, Error> {
-        let base = self.shared.lock().base.clone();
-        let (rows, head) = history_rows(base.as_ref(), &self.setup.layout)?;
-        let mut blobs = Vec::new();
-        let (mut writer, path) = self.base_writer(head)?;
-        for (key, value) in &rows {
-            note_blob(&mut blobs, value);
-            writer.row(key, value)?;
-        }
-        let written = writer.finish()?;
-        Ok(Base::written(&path, head, blobs, written.bytes))
-    }
-
-    fn base_writer(&self, head: Head) -> Result<(Writer, PathBuf), Error> {
-        let path = base_path(&self.setup.data_dir, head.index);
-        make_base_dir(&self.setup.data_dir)?;
-        let header = Header { identity: self.setup.identity.clone(), head, portable: false };
-        Ok((Writer::create(self.setup.files.clone(), &path, &header)?, path))
+        let index = self.index.as_ref().ok_or_else(|| Damage::new("there is no index"))?;
+        bases::from_index(index, &self.setup)
     }
 
     fn mark(&mut self) {
@@ -538,17 +514,6 @@ impl Loop {
     }
 }
 
-fn note_blob(blobs: &mut Vec<[u8; 32]>, value: &Value) {
-    if let Value::Blob(blob) = value {
-        blobs.push(blob.digest);
-    }
-}
-
-pub(crate) fn make_base_dir(data_dir: &Path) -> Result<(), Error> {
-    let dir = data_dir.join("base");
-    std::fs::create_dir_all(&dir).map_err(|error| Error::at(&dir, error))
-}
-
 /// The next thing to apply: what is queued when it follows, otherwise the journal.
 fn pending(state: &mut State, batch_bytes: u64) -> Option<Task> {
     let applied = state.applied.head.index;
@@ -579,31 +544,4 @@ fn take(state: &mut State) -> Option<Group> {
     // What is left waits for the next batch.
     state.queued_since = (!state.queue.is_empty()).then(Instant::now);
     Some(group)
-}
-
-/// All rows as base and journal have them, and the entry they are as of. For when there is no index to ask.
-pub(crate) fn history_rows(
-    base: Option<&Base>,
-    layout: &Layout,
-) -> Result<(std::collections::BTreeMap<Key, Value>, Head), Error> {
-    let mut rows = std::collections::BTreeMap::new();
-    let mut head = Head::default();
-    if let Some(base) = base {
-        let mut reader = Base::reader(&base.path)?;
-        while let Some((key, value)) = reader.next()? {
-            rows.insert(key, value);
-        }
-        head = reader.header.head;
-    }
-    let mut reader = layout.reader(head.index + 1);
-    while let Some((record, chain)) = reader.next()? {
-        head = Head { index: record.index, chain };
-        for change in record.rows {
-            match change.value {
-                Some(value) => rows.insert(change.key, value),
-                None => rows.remove(&change.key),
-            };
-        }
-    }
-    Ok((rows, head))
 }
