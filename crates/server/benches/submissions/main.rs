@@ -64,7 +64,9 @@ impl Load {
             let made = |result: &pb::SubmissionResult| {
                 matches!(result.result, Some(pb::submission_result::Result::Submitted(_)))
             };
-            assert_eq!(answer.into_inner().results.iter().filter(|result| made(result)).count(), self.jobs);
+            let results = answer.into_inner().results;
+            let refused = results.iter().find(|result| !made(result));
+            assert!(refused.is_none() && results.len() == self.jobs, "not all jobs were taken: {refused:?}");
         }
     }
 }

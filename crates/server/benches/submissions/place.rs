@@ -15,6 +15,7 @@ installation = "bench"
 listen = "127.0.0.1:0"
 metrics_listen = "127.0.0.1:0"
 default_budget = "team"
+limits.open_jobs_per_owner = 4000000000
 
 [[budgets]]
 name = "team"
