@@ -20,6 +20,10 @@ use place::{Place, Wish};
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
+/// As the binary has it; the echo gains from it as well.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CLIENTS: usize = 64;
 const ROUNDS: usize = 7;
 const TURN: Duration = Duration::from_secs(1);
