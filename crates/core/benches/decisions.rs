@@ -25,6 +25,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 fn scheduler(offers: usize, count: u32) -> Scheduler {
     let mut config = Config::new(InstallationId(name("bench")), name("whole-bill"));
     config.placements_per_step = usize::MAX;
+    config.open_jobs_per_owner = u64::MAX;
     let mut scheduler = Scheduler::new(config, leeway_policies::all());
     let mut actions = Vec::new();
     let spec = leeway_model::budget::BudgetSpec {
