@@ -22,6 +22,7 @@ use crate::uploads::Uploads;
 
 pub mod agents;
 pub mod budgets;
+mod calls;
 pub mod clusters;
 mod connections;
 pub mod datasets;

@@ -1,4 +1,5 @@
-//! Connections that have not said anything yet are worth little: they are few and short (D-04, D-06).
+//! Connections that ask for nothing are worth little: one that says nothing at first, or on which no call has been under
+//! way for long, makes room for others (D-04, D-06).
 
 use std::io;
 use std::pin::Pin;
@@ -13,10 +14,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
+use super::calls::Calls;
+
 /// Connections at once; more wait to be accepted.
 pub(super) const CONNECTIONS_MAX: usize = 10_000;
 /// A client must begin to speak within this time.
 pub(super) const FIRST_WORD: Duration = Duration::from_secs(10);
+/// A connection without any call is kept open so long. Pings of the transport do not count: they only show that somebody
+/// is there.
+pub(super) const IDLE: Duration = Duration::from_secs(300);
 /// After a failed accept, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -25,6 +31,7 @@ pub(super) fn accept(
     listener: TcpListener,
     max: usize,
     first_word: Duration,
+    idle: Duration,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let room = Arc::new(Semaphore::new(max));
     futures::stream::unfold((listener, room), move |(listener, room)| async move {
@@ -38,26 +45,46 @@ pub(super) fn accept(
                 }
             }
         };
-        let connection = socket.set_nodelay(true).map(|()| Connection::new(socket, permit, first_word));
+        let connection = socket.set_nodelay(true).map(|()| Connection::new(socket, permit, first_word, idle));
         Some((connection, (listener, room)))
     })
     // One that is gone before it could be set up is no fault of the port.
     .filter(|connection| std::future::ready(connection.is_ok()))
 }
 
-/// A connection that ends when nothing is said on it in time.
+/// A connection that ends when nothing is asked on it in time.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: TcpStream,
-    /// Until the first byte has come.
-    silence: Option<Pin<Box<Sleep>>>,
+    calls: Calls,
+    has_spoken: bool,
+    /// When to look whether it is still worth its room.
+    look: Pin<Box<Sleep>>,
+    idle: Duration,
     _room: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(socket: TcpStream, room: OwnedSemaphorePermit, first_word: Duration) -> Self {
-        let silence = Some(Box::pin(tokio::time::sleep_until(Instant::now() + first_word)));
-        Self { socket, silence, _room: room }
+    fn new(socket: TcpStream, permit: OwnedSemaphorePermit, first_word: Duration, idle: Duration) -> Self {
+        let look = Box::pin(tokio::time::sleep_until(Instant::now() + first_word));
+        Self { socket, calls: Calls::default(), has_spoken: false, look, idle, _room: permit }
+    }
+
+    /// Ready when the connection is to end: with an error when the client never spoke, else as if it had hung up.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.look.as_mut().poll(cx).is_ready() {
+            if !self.has_spoken {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client said nothing")));
+            }
+            let now = Instant::now();
+            let until = self.calls.quiet_since().unwrap_or(now) + self.idle;
+            if until <= now {
+                tracing::debug!("a connection without calls is closed");
+                return Poll::Ready(Ok(()));
+            }
+            self.look.as_mut().reset(until);
+        }
+        Poll::Pending
     }
 }
 
@@ -65,16 +92,12 @@ impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.silence = None;
+        if buf.filled().len() > before && !self.has_spoken {
+            self.has_spoken = true;
+            let until = Instant::now() + self.idle;
+            self.look.as_mut().reset(until);
         }
-        if read.is_pending()
-            && let Some(silence) = self.silence.as_mut()
-            && silence.as_mut().poll(cx).is_ready()
-        {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client said nothing")));
-        }
-        read
+        if read.is_pending() { self.poll_patience(cx) } else { read }
     }
 }
 
@@ -105,10 +128,10 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = <TcpStream as Connected>::ConnectInfo;
+    type ConnectInfo = Calls;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        self.socket.connect_info()
+        self.calls.clone()
     }
 }
 
@@ -123,7 +146,7 @@ mod tests {
         first_word: Duration,
     ) -> (std::net::SocketAddr, Pin<Box<dyn Stream<Item = io::Result<Connection>> + Send>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        (listener.local_addr().unwrap(), Box::pin(accept(listener, max, first_word)))
+        (listener.local_addr().unwrap(), Box::pin(accept(listener, max, first_word, Duration::from_secs(60))))
     }
 
     #[tokio::test]

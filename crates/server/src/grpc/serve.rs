@@ -11,12 +11,14 @@ use tonic::body::Body;
 use tonic::codegen::http::Response;
 use tonic::service::Routes;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_layer::layer_fn;
 
 use super::Shared;
 use super::agents::Agents;
 use super::budgets::Budgets;
+use super::calls::Counted;
 use super::clusters::Clusters;
-use super::connections::{self, CONNECTIONS_MAX, FIRST_WORD};
+use super::connections::{self, CONNECTIONS_MAX, FIRST_WORD, IDLE};
 use super::datasets::Datasets;
 use super::health;
 use super::jobs::Jobs;
@@ -45,12 +47,17 @@ macro_rules! limited {
 /// Serves until `stopping` fires and the calls under way have ended.
 pub async fn serve(shared: Shared, listener: TcpListener) -> anyhow::Result<()> {
     let stopping = shared.stopping.clone();
-    serve_routes(routes(shared).await?, listener, stopping).await
+    serve_routes(routes(shared).await?, listener, stopping, IDLE).await
 }
 
 /// Serves some services within the limits of the port.
-async fn serve_routes(routes: Routes, listener: TcpListener, stopping: CancellationToken) -> anyhow::Result<()> {
-    let incoming = connections::accept(listener, CONNECTIONS_MAX, FIRST_WORD);
+async fn serve_routes(
+    routes: Routes,
+    listener: TcpListener,
+    stopping: CancellationToken,
+    idle: Duration,
+) -> anyhow::Result<()> {
+    let incoming = connections::accept(listener, CONNECTIONS_MAX, FIRST_WORD, idle);
     tonic::transport::Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .http2_max_header_list_size(HEADERS_MAX)
@@ -58,6 +65,7 @@ async fn serve_routes(routes: Routes, listener: TcpListener, stopping: Cancellat
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_WITHIN))
         .layer(CatchPanicLayer::custom(mistake))
+        .layer(layer_fn(Counted))
         .add_routes(routes)
         .serve_with_incoming_shutdown(incoming, stopping.cancelled_owned())
         .await?;
@@ -110,6 +118,7 @@ mod tests {
     use std::pin::Pin;
 
     use futures::Stream;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tonic::{Code, Request};
     use tonic_health::pb::health_client::HealthClient;
     use tonic_health::pb::health_server::{Health, HealthServer};
@@ -137,15 +146,60 @@ mod tests {
         }
     }
 
+    struct Serving {
+        address: String,
+        stopping: CancellationToken,
+        task: tokio::task::JoinHandle<anyhow::Result<()>>,
+    }
+
+    impl Serving {
+        async fn start(idle: Duration) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let stopping = CancellationToken::new();
+            let routes = Routes::new(HealthServer::new(Brittle));
+            let task = tokio::spawn(serve_routes(routes, listener, stopping.clone(), idle));
+            Self { address, stopping, task }
+        }
+
+        async fn client(&self) -> HealthClient<tonic::transport::Channel> {
+            let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+            HealthClient::new(endpoint.connect().await.unwrap())
+        }
+
+        async fn stop(self) {
+            self.stopping.cancel();
+            self.task.await.unwrap().unwrap();
+        }
+    }
+
+    fn ask(service: &str) -> HealthCheckRequest {
+        HealthCheckRequest { service: service.into() }
+    }
+
+    #[tokio::test]
+    async fn d_06_a_connection_with_a_stream_stays_and_one_without_calls_is_closed() {
+        const SOON: Duration = Duration::from_millis(100);
+        let serving = Serving::start(SOON).await;
+        let mut watcher = serving.client().await;
+        let mut open = watcher.watch(ask("")).await.unwrap().into_inner();
+        let ended = tokio::time::timeout(SOON * 5, open.message()).await;
+        assert!(ended.is_err(), "a stream without messages is a call under way");
+
+        let mut raw = tokio::net::TcpStream::connect(&serving.address).await.unwrap();
+        // The preface of HTTP/2 and empty settings, and then nothing.
+        raw.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+        let closed = tokio::time::timeout(Duration::from_secs(10), raw.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "a connection without calls ends");
+
+        drop((watcher, open));
+        serving.stop().await;
+    }
+
     #[tokio::test]
     async fn o_06_a_handler_that_panics_fails_its_own_call_and_no_other() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let stopping = CancellationToken::new();
-        let serving = tokio::spawn(serve_routes(Routes::new(HealthServer::new(Brittle)), listener, stopping.clone()));
-        let channel = tonic::transport::Endpoint::from_shared(address).unwrap().connect().await.unwrap();
-        let mut client = HealthClient::new(channel);
-        let ask = |service: &str| HealthCheckRequest { service: service.into() };
+        let serving = Serving::start(IDLE).await;
+        let mut client = serving.client().await;
         let mut open = client.watch(ask("")).await.unwrap().into_inner();
         let error = client.check(ask("broken")).await.unwrap_err();
         assert_eq!(error.code(), Code::Internal, "{error}");
@@ -154,7 +208,6 @@ mod tests {
         let still_open = tokio::time::timeout(Duration::from_millis(50), open.message()).await;
         assert!(still_open.is_err(), "a stream beside it goes on");
         drop((client, open));
-        stopping.cancel();
-        serving.await.unwrap().unwrap();
+        serving.stop().await;
     }
 }
