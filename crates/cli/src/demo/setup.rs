@@ -59,7 +59,7 @@ impl Stage {
         };
         let on_demand = markets.iter().map(|market| market.on_demand).min().unwrap_or_default();
         // The shipped story ends a little above half of its budget, so that people see a threshold being crossed.
-        let hours_of_budget = if args.trace.is_empty() { Millis::from_secs(1_764) } else { Millis::from_hours(4) };
+        let hours_of_budget = if args.trace.is_empty() { Millis::from_secs(1_600) } else { Millis::from_hours(4) };
         let cap = on_demand.cost(hours_of_budget);
         let settings =
             Settings::from_toml(&configuration(&path, &markets, cap)).context("the demonstration's settings")?;
