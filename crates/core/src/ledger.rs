@@ -1,8 +1,8 @@
 //! The ledger: holds before launch, posts while running, settlement at the end.
 //!
 //! Every entry applies to a whole path of the budget tree or not at all. A hold is opened only when posted + held stays
-//! within the cap of every node; usage is paid from the hold; what a slow stop costs beyond it is forced, frozen and
-//! told. Amounts never wrap: what does not fit is refused.
+//! within the cap of every node; usage is paid from the hold, which takes what the budgets have left when a slow stop costs
+//! more; what is beyond a cap even so is forced, frozen and told. Amounts never wrap: what does not fit is refused.
 
 use leeway_model::budget::{Budget, EntryKind, Hold, LedgerEntry, Overrun, Refusal};
 use leeway_model::{HoldId, Micros, Name, RunId, Term, Timestamp};
@@ -101,9 +101,11 @@ pub fn extend_hold(tables: &mut Tables, at: Timestamp, run: RunId, amount: Micro
     Ok(())
 }
 
-/// Posts usage of a run: from its hold as far as that goes, the rest by force.
+/// Posts usage of a run: from its hold, which is extended by what the path has left where it does not suffice; the rest by
+/// force.
 pub fn post(tables: &mut Tables, at: Timestamp, run: RunId, usage: Usage) -> Posted {
     let id = HoldId(run);
+    stretch_hold(tables, at, run, usage.amount);
     let Some(hold) = tables.holds.get(&id) else {
         return Posted::default();
     };
@@ -139,6 +141,24 @@ pub fn post(tables: &mut Tables, at: Timestamp, run: RunId, usage: Usage) -> Pos
         enter(tables, at, EntryKind::ForcePost { run, path: path.clone(), amount: forced, term, from, to, cause });
     }
     Posted { forced, path }
+}
+
+/// Extends an open hold that cannot pay `amount`, as far as its path has room. A budget with money left must not freeze
+/// because a machine took a minute longer to stop than was set aside.
+fn stretch_hold(tables: &mut Tables, at: Timestamp, run: RunId, amount: Micros) {
+    let Some(hold) = tables.holds.get(&HoldId(run)).filter(|hold| hold.open) else { return };
+    let missing = amount.saturating_sub(hold.remainder());
+    let free = hold.path.iter().map(|name| tables.budgets.get(name).map_or(Micros::ZERO, free)).min();
+    let more = missing.min(free.unwrap_or(Micros::ZERO));
+    if more > Micros::ZERO {
+        // It is within what is free, so nothing refuses it.
+        let _ = extend_hold(tables, at, run, more);
+    }
+}
+
+/// What a budget could still set aside.
+fn free(budget: &Budget) -> Micros {
+    if budget.frozen { Micros::ZERO } else { budget.available().max(Micros::ZERO) }
 }
 
 /// Gives back what a hold has left. Returns its path when it was open.
@@ -238,8 +258,26 @@ mod tests {
     }
 
     #[test]
-    fn b_04_what_a_hold_cannot_pay_is_forced_and_freezes_the_path() {
+    fn b_04_what_a_hold_cannot_pay_is_taken_from_what_the_path_has_left() {
         let mut tables = tables(&[("org", None, 100), ("team", Some("org"), 100)]);
+        open_hold(&mut tables, Timestamp::ZERO, run(1), &name("team"), Micros::new(10)).unwrap();
+        let usage = Usage {
+            term: Term::Compute,
+            amount: Micros::new(14),
+            from: Timestamp::ZERO,
+            to: Timestamp::from_millis(1),
+        };
+        assert_eq!(post(&mut tables, Timestamp::ZERO, run(1), usage).forced, Micros::ZERO);
+        for node in ["org", "team"] {
+            let budget = tables.budgets.get(&name(node)).unwrap();
+            assert_eq!((budget.posted.get(), budget.held.get(), budget.overrun.get()), (14, 0, 0));
+            assert!(!budget.frozen);
+        }
+    }
+
+    #[test]
+    fn b_04_what_no_budget_can_pay_is_forced_and_freezes_the_path() {
+        let mut tables = tables(&[("org", None, 10), ("team", Some("org"), 100)]);
         open_hold(&mut tables, Timestamp::ZERO, run(1), &name("team"), Micros::new(10)).unwrap();
         let usage = Usage {
             term: Term::Compute,
