@@ -1,11 +1,12 @@
-//! The policies of Leeway, one a file. `all()` is the registry of those that place jobs; `deadline` has the rules for
-//! one job with a deadline.
+//! The policies of Leeway, one a file. `all()` is the registry of those that place jobs, and of the orders of the queue in
+//! `order`; `deadline` has the rules for one job with a deadline.
 
 use std::sync::Arc;
 
 use leeway_core::policy::{Policy, PolicySet};
 
 pub mod deadline;
+pub mod order;
 
 mod cheapest;
 mod failover;
@@ -25,9 +26,9 @@ pub const DEFAULT: &str = "whole-bill";
 /// Name of the policy for jobs with a deadline, unless an installation or a job chooses another.
 pub const DEADLINE_DEFAULT: &str = "uniform-progress";
 
-/// Every policy. A new one is one more line here.
+/// Every policy, and every order of the queue. A new policy is one more line here.
 pub fn all() -> PolicySet {
     let policies: [Arc<dyn Policy>; 5] =
         [Arc::new(Cheapest), Arc::new(Failover), Arc::new(OnDemand), Arc::new(UniformProgress), Arc::new(WholeBill)];
-    PolicySet::new(policies)
+    PolicySet::new(policies, order::all())
 }

@@ -13,6 +13,9 @@ pub struct Config {
     pub default_policy: Name,
     /// Policy of jobs that have a deadline and name none.
     pub deadline_policy: Option<Name>,
+    /// Order of the jobs that wait, by name.
+    pub queue_order: Name,
+    pub fair_share: FairShare,
     /// Budget of jobs that name none; without it they are refused.
     pub default_budget: Option<Name>,
     pub lease: Lease,
@@ -30,6 +33,15 @@ pub struct Config {
     pub placements_per_step: usize,
     /// Most jobs of one owner that have not ended; more are refused, so that nobody fills the queue of all.
     pub open_jobs_per_owner: u64,
+}
+
+/// How the queue's orders weigh owners against each other.
+#[derive(Clone, Debug)]
+pub struct FairShare {
+    /// What an owner used so long ago counts half.
+    pub half_life: Millis,
+    /// Of owners, each above zero; 1 for who is not named. One of weight 2 may use twice as much as one of weight 1.
+    pub weights: BTreeMap<Name, f64>,
 }
 
 /// Leases of agents; see the fencing rules in ARCHITECTURE.md.
@@ -95,6 +107,8 @@ impl Config {
             currency: Currency::USD,
             default_policy,
             deadline_policy: None,
+            queue_order: "first-come".parse().expect("'first-come' is a name"),
+            fair_share: FairShare { half_life: Millis::from_hours(24 * 7), weights: BTreeMap::new() },
             default_budget: None,
             lease: Lease {
                 ttl: Millis::from_secs(60),

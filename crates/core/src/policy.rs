@@ -10,6 +10,8 @@ use leeway_model::market::OfferKey;
 use leeway_model::resources::CapacityType;
 use leeway_model::{Bill, Micros, Millis, Name, Rate, Timestamp};
 
+use crate::order::Order;
+
 /// Chooses among places. Pure: same arguments, same answer.
 pub trait Policy: Send + Sync + Debug {
     /// Lower case, as jobs and configurations spell it.
@@ -106,35 +108,55 @@ pub enum Verdict {
     },
 }
 
-/// The policies of an installation by name.
+/// The policies of an installation by name, and the orders of its queue.
 #[derive(Clone, Debug, Default)]
-pub struct PolicySet(BTreeMap<Name, Arc<dyn Policy>>);
+pub struct PolicySet {
+    policies: BTreeMap<Name, Arc<dyn Policy>>,
+    orders: BTreeMap<Name, Arc<dyn Order>>,
+}
 
 impl PolicySet {
-    /// Panics when a policy's name is not a [`Name`] or is taken: both are mistakes in our own code.
-    pub fn new(policies: impl IntoIterator<Item = Arc<dyn Policy>>) -> Self {
-        let mut set = BTreeMap::new();
-        for policy in policies {
-            let name: Name = policy.name().parse().expect("a policy's name is a valid name");
-            assert!(set.insert(name, policy).is_none(), "two policies have one name");
-        }
-        Self(set)
+    /// Panics when a name is not a [`Name`] or is taken: both are mistakes in our own code.
+    pub fn new(
+        policies: impl IntoIterator<Item = Arc<dyn Policy>>,
+        orders: impl IntoIterator<Item = Arc<dyn Order>>,
+    ) -> Self {
+        let policies = policies.into_iter().map(|policy| (policy.name(), policy));
+        let orders = orders.into_iter().map(|order| (order.name(), order));
+        Self { policies: by_name(policies), orders: by_name(orders) }
     }
 
     pub fn get(&self, name: &Name) -> Option<&Arc<dyn Policy>> {
-        self.0.get(name)
+        self.policies.get(name)
     }
 
     /// A policy with its name as it is kept here.
     pub fn get_named(&self, name: &Name) -> Option<(&Name, &Arc<dyn Policy>)> {
-        self.0.get_key_value(name)
+        self.policies.get_key_value(name)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &Name> {
-        self.0.keys()
+        self.policies.keys()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Policy>> {
-        self.0.values()
+        self.policies.values()
     }
+
+    pub fn order(&self, name: &Name) -> Option<&Arc<dyn Order>> {
+        self.orders.get(name)
+    }
+
+    pub fn orders(&self) -> impl Iterator<Item = (&Name, &Arc<dyn Order>)> {
+        self.orders.iter()
+    }
+}
+
+fn by_name<T>(all: impl Iterator<Item = (&'static str, T)>) -> BTreeMap<Name, T> {
+    let mut set = BTreeMap::new();
+    for (name, one) in all {
+        let name: Name = name.parse().expect("the name of a policy or an order is a valid name");
+        assert!(set.insert(name, one).is_none(), "two policies or two orders have one name");
+    }
+    set
 }

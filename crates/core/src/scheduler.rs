@@ -1,6 +1,7 @@
 //! The scheduler: state, dispatch of events, and what the shells may ask of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use leeway_model::checkpoint::CheckpointState;
 use leeway_model::cluster::ClusterState;
@@ -12,6 +13,7 @@ use leeway_model::{JobId, Millis, RunId, Timestamp};
 use crate::action::{Action, Directive};
 use crate::config::Config;
 use crate::event::Event;
+use crate::order::{Order, Waiting};
 use crate::policy::PolicySet;
 use crate::reply::Reply;
 use crate::round::fleet::Fleet;
@@ -20,17 +22,21 @@ use crate::state::rows::{RowError, RowSource};
 use crate::state::table::{RowSink, TableId};
 use crate::state::{Cluster, Tables, Volatile};
 use crate::timers::{Timer, Timers};
+use crate::usage::Meters;
 
 /// Decides. Same configuration and same events: same state and same actions, on every machine.
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) config: Config,
     pub(crate) policies: PolicySet,
+    pub(crate) order: Arc<dyn Order>,
     pub(crate) tables: Tables,
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     pub(crate) timers: Timers,
     pub(crate) volatile: Volatile,
+    /// What owners hold, where the order ranks them.
+    pub(crate) meters: Meters,
     /// Jobs that have not ended, by owner.
     pub(crate) open_jobs: BTreeMap<leeway_model::Name, u64>,
     /// Jobs that wait for others, by the job they wait for.
@@ -49,6 +55,8 @@ impl Scheduler {
     /// An empty scheduler.
     pub fn new(config: Config, policies: PolicySet) -> Self {
         assert!(policies.get(&config.default_policy).is_some(), "the default policy is one of the installed policies");
+        let order =
+            policies.order(&config.queue_order).expect("the queue's order is one of the installed orders").clone();
         let mut timers = Timers::default();
         timers.set(Timer::Sweep, Timestamp::ZERO);
         Self {
@@ -56,9 +64,11 @@ impl Scheduler {
             config,
             policies,
             tables: Tables::default(),
-            queue: Queue::default(),
+            queue: Queue::new(order.clone()),
+            order,
             timers,
             volatile: Volatile::default(),
+            meters: Meters::default(),
             open_jobs: BTreeMap::new(),
             dependents: BTreeMap::new(),
             standing: BTreeMap::new(),
@@ -308,6 +318,7 @@ impl Scheduler {
             self.stand(offer, nodes, run);
             self.set_run_timer(run);
         }
+        self.meter_anew();
         for job in self.tables.jobs.values() {
             if !job.state.is_terminal() {
                 *self.open_jobs.entry(job.spec.owner.clone()).or_default() += 1;
@@ -319,7 +330,7 @@ impl Scheduler {
                         self.timers.set(Timer::Job(job.id), job.not_before);
                     }
                 }
-                JobState::Pending => self.queue.add(job, &self.fleet),
+                JobState::Pending => self.queue.add(Waiting::new(&self.config, job), &self.fleet),
                 JobState::Waiting => {
                     for other in &job.spec.depends_on {
                         self.dependents.entry(*other).or_default().insert(job.id);

@@ -6,6 +6,7 @@ use leeway_model::job::Job;
 use leeway_model::{JobId, Name};
 
 use super::admission::check_cluster;
+use crate::order::Waiting;
 use crate::reply::{Refused, RefusedKind, Reply};
 use crate::round::moves::dataset_of;
 use crate::scheduler::Scheduler;
@@ -34,6 +35,7 @@ impl Scheduler {
         self.fleet.retain_shapes(&spec);
         self.fleet.declare(&spec, state == ClusterState::Ready, self.config.currency);
         self.tables.clusters.insert(name, Cluster { spec, state, drained });
+        self.meter_clusters();
         self.queue.wake_all(&self.fleet);
         Reply::Done
     }
@@ -94,6 +96,7 @@ impl Scheduler {
         }
         self.tables.clusters.remove(name);
         self.fleet.remove_cluster(name);
+        self.meter_clusters();
         Reply::Done
     }
 
@@ -103,7 +106,7 @@ impl Scheduler {
         let waiting: Vec<JobId> = self.queue.without_data().collect();
         for id in waiting {
             if let Some(job) = self.tables.jobs.get(&id) {
-                self.queue.add(job, &self.fleet);
+                self.queue.add(Waiting::new(&self.config, job), &self.fleet);
             }
         }
         Reply::Done

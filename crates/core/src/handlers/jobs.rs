@@ -10,6 +10,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
 use crate::event::{RequestKey, Submission};
+use crate::order::Waiting;
 use crate::reply::{Refused, RefusedKind, Reply, Submitted};
 use crate::round::queue::Park;
 use crate::scheduler::Scheduler;
@@ -154,7 +155,7 @@ impl Scheduler {
                 self.timers.set(crate::timers::Timer::Job(id), at);
             }
         } else {
-            self.queue.add(job, &self.fleet);
+            self.queue.add(Waiting::new(&self.config, job), &self.fleet);
         }
     }
 
@@ -162,7 +163,7 @@ impl Scheduler {
         if let Some(job) = self.tables.jobs.get(&id)
             && job.state == JobState::Pending
         {
-            self.queue.add(job, &self.fleet);
+            self.queue.add(Waiting::new(&self.config, job), &self.fleet);
         }
     }
 

@@ -204,6 +204,7 @@ impl Scheduler {
         run.state = RunState::Released;
         run.released = Some(now);
         let (offer, nodes) = (run.offer.clone(), run.nodes);
+        self.meter_run(id);
         self.roomier.extend(ledger::close_hold(&mut self.tables, now, id).unwrap_or_default());
         self.timers.clear(&Timer::Run(id));
         for rank in 0..nodes {

@@ -110,6 +110,7 @@ impl Scheduler {
                 run.rate_max = price.rate;
                 self.timers.set(Timer::Run(id), now);
             }
+            self.meter_run(id);
         }
     }
 

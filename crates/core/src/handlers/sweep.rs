@@ -1,4 +1,5 @@
-//! Forgetting what is long over: finished jobs with their runs, and old client requests.
+//! Forgetting what is long over: finished jobs with their runs, old client requests, and what
+//! owners used who hold nothing any more.
 
 use leeway_model::checkpoint::CheckpointId;
 use leeway_model::{HoldId, JobId, RunId};
@@ -38,6 +39,7 @@ impl Scheduler {
         for request in &requests {
             self.tables.requests.remove(request);
         }
+        self.forget_owners();
         // A deletion that failed is asked for again.
         self.delete_expired(None);
         let more = jobs.len() == MOST || requests.len() == MOST;

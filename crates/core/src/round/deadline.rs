@@ -23,13 +23,6 @@ use crate::scheduler::Scheduler;
 const REVIEW: Millis = Millis::from_mins(10);
 
 impl Scheduler {
-    /// From a loss to a program that works again, the rework not counted.
-    pub(super) fn changeover(&self, job: &Job) -> Millis {
-        let estimates = &self.config.estimates;
-        let restore = job.spec.checkpoint.as_ref().map(|policy| policy.restore_time.unwrap_or(estimates.restore_time));
-        estimates.launch_time.saturating_add(restore.unwrap_or_default())
-    }
-
     /// The best places for a job that the market cannot take back.
     pub(super) fn calm_places(&self, job: &Job, view: &JobView<'_>, economics: &Economics<'_>) -> Vec<Place> {
         let (_, policy) = self.policy_of(job);
@@ -42,7 +35,7 @@ impl Scheduler {
     pub(super) fn last_call(&self, job: &Job, calm: &[Place]) -> Option<Timestamp> {
         let deadline = job.spec.time.deadline?;
         let least = calm.iter().map(|place| place.ranked.scored.expected_time).min()?;
-        Some(deadline.before(least.saturating_add(self.changeover(job))))
+        Some(deadline.before(least.saturating_add(score::changeover(&self.config, job))))
     }
 
     /// What must be left until the last call for a job to begin on spot: the first save, and the time until it is looked

@@ -1,8 +1,10 @@
-//! A round: places jobs while there are places, in order of priority, at most so many a step.
+//! A round: places jobs while there are places, in order of priority and then as the queue's order says, at most so
+//! many a step.
 
 mod deadline;
 pub mod filter;
 pub mod fleet;
+mod lines;
 pub(crate) mod moves;
 mod place;
 pub mod queue;
@@ -17,6 +19,7 @@ use leeway_model::market::OfferKey;
 use leeway_model::{JobId, Name, Rate, Timestamp};
 
 use crate::locality::Locality;
+use crate::order::Waiting;
 use crate::policy::{JobView, LastPlace, Policy};
 use crate::scheduler::Scheduler;
 use queue::{Park, Scope, ShapeId};
@@ -40,6 +43,7 @@ impl Scheduler {
             self.unfinished = false;
             return;
         }
+        self.keep_ranks();
         let mut tries = self.config.placements_per_step;
         self.try_roomier_budgets(&mut tries);
         while tries > 0 {
@@ -95,7 +99,7 @@ impl Scheduler {
                     }
                     // It left its budget's line for the queue of its shape, where capacity will wake it; the next in
                     // line may want another shape.
-                    None => self.queue.add(&job, &self.fleet),
+                    None => self.queue.add(Waiting::new(&self.config, &job), &self.fleet),
                 }
                 shape.is_none()
             }
@@ -175,7 +179,7 @@ impl Scheduler {
             last: self.last_place(job),
             work: score::work(&self.config, job),
             remaining: economics.remaining,
-            changeover: self.changeover(job),
+            changeover: score::changeover(&self.config, job),
         }
     }
 
@@ -203,12 +207,15 @@ impl Scheduler {
         }
     }
 
-    /// Why a job stands where it stands: its own reason, or that of its shape.
+    /// Why a job stands where it stands: its own reason, or that of its shape; and who goes first there.
     pub fn reason(&self, job: &Job) -> Option<Reason> {
-        if job.state == JobState::Pending && self.queue.parked(job.id).is_none() {
-            return self.queue.blocked(job).cloned().or_else(|| job.reason.clone());
+        if job.state != JobState::Pending || self.queue.parked(job.id).is_some() {
+            return job.reason.clone();
         }
-        job.reason.clone()
+        let reason = self.queue.blocked(job).cloned().or_else(|| job.reason.clone())?;
+        let Some((other, because)) = self.queue.ahead(job) else { return Some(reason) };
+        let message = format!("{}; {other} goes first: {because}", reason.message);
+        Some(Reason::new(&reason.code, message))
     }
 }
 

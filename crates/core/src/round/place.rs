@@ -228,6 +228,7 @@ impl Scheduler {
         let order = self.launch_order(&run);
         self.tables.runs.insert(id, run);
         self.tables.decisions.insert(id, decision);
+        self.meter_run(id);
         if let Some(row) = self.tables.jobs.change(&job.id) {
             row.epoch = id.epoch;
         }

@@ -3,7 +3,8 @@
 //! Jobs that ask for the same machines form a *shape* and wait in one queue. When no offer can take a shape now, the
 //! shape is blocked and its whole queue costs a round nothing; an offer that changes for the better wakes just the
 //! shapes that look at its group, and they look at that offer alone. A job that is held back for its own reasons (its
-//! budget, its backoff, its policy) is parked beside the queue.
+//! budget, its backoff, its policy) is parked beside the queue. Which job of a shape, and which shape, goes first is the
+//! order's to say (`order`, `lines`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,22 +15,11 @@ use leeway_model::resources::ResourceRequest;
 use leeway_model::{JobId, Name};
 
 use super::fleet::{Fleet, GroupId, OfferId};
+use super::lines::{Head, Lines, OwnerId, QueueKey, Seat};
+use crate::order::{Order, Rank, Waiting};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShapeId(u32);
-
-/// Order of jobs: priority first, then the older.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct QueueKey {
-    priority: Reverse<i32>,
-    pub job: JobId,
-}
-
-impl QueueKey {
-    pub fn of(job: &Job) -> Self {
-        Self { priority: Reverse(job.spec.priority), job: job.id }
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ShapeKey {
@@ -43,7 +33,7 @@ struct ShapeKey {
 #[derive(Clone, Debug)]
 pub struct Shape {
     key: ShapeKey,
-    queue: BTreeSet<QueueKey>,
+    lines: Lines,
     /// Why nothing can take it now; `None` while that is not known.
     pub blocked: Option<Reason>,
     /// Offers that changed for the better since it was blocked.
@@ -69,20 +59,52 @@ pub enum Park {
     Data,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Queue {
+    order: Arc<dyn Order>,
     shapes: Vec<Shape>,
     shape_of: BTreeMap<ShapeKey, ShapeId>,
     by_group: BTreeMap<GroupId, Vec<ShapeId>>,
     known_groups: usize,
     /// Heads of shapes that are worth a look.
-    ready: BTreeSet<(QueueKey, ShapeId)>,
+    ready: BTreeSet<(Head, ShapeId)>,
     parked: BTreeMap<JobId, (QueueKey, Park)>,
-    by_budget: BTreeMap<Name, BTreeSet<QueueKey>>,
+    by_budget: BTreeMap<Name, Lines>,
+    /// Where the order placed the jobs in queues and parked; none where it places no jobs.
+    places: BTreeMap<JobId, i64>,
+    /// Empty where the order ranks no owners.
+    owner_ids: BTreeMap<Name, OwnerId>,
+    owners: Vec<Owner>,
     waiting: usize,
 }
 
+/// An owner of jobs that wait, or of runs.
+#[derive(Clone, Debug, Default)]
+struct Owner {
+    rank: Rank,
+    /// Where a line of its own may be; those that are gone are found out when its rank changes.
+    shapes: BTreeSet<ShapeId>,
+    budgets: BTreeSet<Name>,
+}
+
 impl Queue {
+    pub fn new(order: Arc<dyn Order>) -> Self {
+        Self {
+            order,
+            shapes: Vec::new(),
+            shape_of: BTreeMap::new(),
+            by_group: BTreeMap::new(),
+            known_groups: 0,
+            ready: BTreeSet::new(),
+            parked: BTreeMap::new(),
+            by_budget: BTreeMap::new(),
+            places: BTreeMap::new(),
+            owner_ids: BTreeMap::new(),
+            owners: Vec::new(),
+            waiting: 0,
+        }
+    }
+
     /// Jobs in queues and parked.
     pub fn len(&self) -> usize {
         self.waiting + self.parked.len()
@@ -97,44 +119,110 @@ impl Queue {
     }
 
     /// Adds a pending job. A job added twice stands once.
-    pub fn add(&mut self, job: &Job, fleet: &Fleet) {
-        self.unpark(job.id);
+    pub fn add(&mut self, waiting: Waiting<'_>, fleet: &Fleet) {
+        let job = waiting.job;
+        self.unpark(job);
+        if self.order.places_jobs() && !self.places.contains_key(&job.id) {
+            self.places.insert(job.id, self.order.place(&waiting));
+        }
         let id = self.shape(job, fleet);
-        self.with_head(id, |shape| shape.queue.insert(QueueKey::of(job))).then(|| self.waiting += 1);
+        let (seat, key) = (self.seat(job), self.key(job));
+        if self.order.ranks_owners() {
+            self.owner(seat).shapes.insert(id);
+        }
+        self.with_head(id, |shape| shape.lines.insert(seat, key)).then(|| self.waiting += 1);
     }
 
     /// Takes a job out, wherever it stands.
     pub fn remove(&mut self, job: &Job) {
-        self.unpark(job.id);
+        self.unpark(job);
         if let Some(id) = self.shape_of.get(&shape_key(job)).copied() {
-            self.with_head(id, |shape| shape.queue.remove(&QueueKey::of(job))).then(|| self.waiting -= 1);
+            self.take(job, id);
         }
     }
 
     /// Takes a job out of the queue of its shape, where it stands.
     pub fn take(&mut self, job: &Job, shape: ShapeId) {
-        self.with_head(shape, |shape| shape.queue.remove(&QueueKey::of(job))).then(|| self.waiting -= 1);
+        let (seat, key) = (self.seat(job), self.key(job));
+        self.with_head(shape, |shape| shape.lines.remove(seat, &key)).then(|| self.waiting -= 1);
+        self.places.remove(&job.id);
     }
 
     /// Moves a job beside its queue.
     pub fn park(&mut self, job: &Job, park: Park) {
+        let (seat, key) = (self.seat(job), self.key(job));
+        let place = self.places.get(&job.id).copied();
         self.remove(job);
-        let key = QueueKey::of(job);
+        place.map(|place| self.places.insert(job.id, place));
         if let Park::Budget(budget) = &park {
-            self.by_budget.entry(budget.clone()).or_default().insert(key);
+            let by_owner = self.order.ranks_owners();
+            if by_owner {
+                self.owner(seat).budgets.insert(budget.clone());
+            }
+            let lines = self.by_budget.entry(budget.clone()).or_insert_with(|| Lines::new(by_owner));
+            lines.insert(seat, key);
         }
         self.parked.insert(job.id, (key, park));
     }
 
-    fn unpark(&mut self, job: JobId) {
-        if let Some((key, Park::Budget(budget))) = self.parked.remove(&job)
+    fn unpark(&mut self, job: &Job) {
+        let Some((key, park)) = self.parked.remove(&job.id) else { return };
+        self.places.remove(&job.id);
+        let seat = self.seat(job);
+        if let Park::Budget(budget) = park
             && let Some(waiting) = self.by_budget.get_mut(&budget)
         {
-            waiting.remove(&key);
+            waiting.remove(seat, &key);
             if waiting.is_empty() {
                 self.by_budget.remove(&budget);
             }
         }
+    }
+
+    /// A job's place within a line.
+    fn key(&self, job: &Job) -> QueueKey {
+        let place = self.places.get(&job.id).copied().unwrap_or(0);
+        QueueKey { priority: Reverse(job.spec.priority), place, job: job.id }
+    }
+
+    /// Where a job's owner stands.
+    fn seat(&mut self, job: &Job) -> Seat {
+        if self.order.ranks_owners() { self.seat_of(&job.spec.owner) } else { Seat::default() }
+    }
+
+    fn seat_of(&mut self, owner: &Name) -> Seat {
+        if let Some(&owner) = self.owner_ids.get(owner) {
+            return Seat { owner, rank: self.owners[owner.0 as usize].rank };
+        }
+        let id = OwnerId(u32::try_from(self.owners.len()).expect("fewer than four billion owners"));
+        self.owner_ids.insert(owner.clone(), id);
+        self.owners.push(Owner::default());
+        Seat { owner: id, rank: Rank::default() }
+    }
+
+    fn owner(&mut self, seat: Seat) -> &mut Owner {
+        &mut self.owners[seat.owner.0 as usize]
+    }
+
+    /// An owner stands elsewhere from now on: the heads of its lines move.
+    pub fn rank(&mut self, owner: &Name, rank: Rank) {
+        let old = self.seat_of(owner);
+        if old.rank == rank {
+            return;
+        }
+        let mut of = std::mem::take(self.owner(old));
+        of.rank = rank;
+        of.shapes.retain(|&id| self.with_head(id, |shape| shape.lines.rerank(old, rank)));
+        of.budgets.retain(|budget| self.by_budget.get_mut(budget).is_some_and(|lines| lines.rerank(old, rank)));
+        *self.owner(old) = of;
+    }
+
+    /// The job that goes before this one, where both wait for the same machines and something else than age has it so.
+    pub fn ahead(&self, job: &Job) -> Option<(JobId, &'static str)> {
+        let because = self.order.because()?;
+        let id = self.shape_of.get(&shape_key(job))?;
+        let head = self.get(*id).lines.first().filter(|head| head.job != job.id)?;
+        Some((head.job, because))
     }
 
     pub fn parked(&self, job: JobId) -> Option<&Park> {
@@ -148,7 +236,7 @@ impl Queue {
 
     /// First of the jobs that wait for room in a budget.
     pub fn first_for_budget(&self, budget: &Name) -> Option<JobId> {
-        self.by_budget.get(budget)?.first().map(|key| key.job)
+        self.by_budget.get(budget)?.first().map(|head| head.job)
     }
 
     /// Jobs that wait for room in a budget.
@@ -156,9 +244,9 @@ impl Queue {
         self.by_budget.get(budget).map_or(0, |jobs| jobs.len())
     }
 
-    /// The next job worth a look, in order of priority over all shapes.
+    /// The next job worth a look, over all shapes.
     pub fn next(&self) -> Option<(JobId, ShapeId)> {
-        self.ready.first().map(|(key, shape)| (key.job, *shape))
+        self.ready.first().map(|(head, shape)| (head.job, *shape))
     }
 
     pub fn scope(&self, id: ShapeId) -> Scope {
@@ -198,7 +286,7 @@ impl Queue {
     pub fn wake(&mut self, offer: OfferId, group: GroupId) {
         for id in self.by_group.get(&group).cloned().unwrap_or_default() {
             let shape = &mut self.shapes[id.0 as usize];
-            let Some(head) = shape.queue.first().copied() else {
+            let Some(head) = shape.lines.first() else {
                 // Nobody waits: the next job to come looks everywhere.
                 shape.blocked = None;
                 shape.woken_by.clear();
@@ -227,8 +315,8 @@ impl Queue {
         for (position, shape) in self.shapes.iter_mut().enumerate() {
             shape.blocked = None;
             shape.woken_by.clear();
-            if let Some(head) = shape.queue.first() {
-                self.ready.insert((*head, ShapeId(position as u32)));
+            if let Some(head) = shape.lines.first() {
+                self.ready.insert((head, ShapeId(position as u32)));
             }
         }
     }
@@ -236,13 +324,13 @@ impl Queue {
     /// Changes a shape's queue and keeps its head listed.
     fn with_head<R>(&mut self, id: ShapeId, change: impl FnOnce(&mut Shape) -> R) -> R {
         let shape = &mut self.shapes[id.0 as usize];
-        if let Some(head) = shape.queue.first() {
-            self.ready.remove(&(*head, id));
+        if let Some(head) = shape.lines.first() {
+            self.ready.remove(&(head, id));
         }
         let result = change(shape);
         let worth_a_look = shape.blocked.is_none() || !shape.woken_by.is_empty();
-        if worth_a_look && let Some(head) = shape.queue.first() {
-            self.ready.insert((*head, id));
+        if worth_a_look && let Some(head) = shape.lines.first() {
+            self.ready.insert((head, id));
         }
         result
     }
@@ -260,7 +348,7 @@ impl Queue {
         }
         self.shapes.push(Shape {
             key: key.clone(),
-            queue: BTreeSet::new(),
+            lines: Lines::new(self.order.ranks_owners()),
             blocked: None,
             woken_by: Vec::new(),
             groups,
@@ -280,15 +368,19 @@ impl Queue {
         self.shape_of.clear();
         self.by_group.clear();
         self.ready.clear();
-        for shape in old.into_iter().filter(|shape| !shape.queue.is_empty()) {
+        self.owners.iter_mut().for_each(|owner| owner.shapes.clear());
+        for shape in old.into_iter().filter(|shape| !shape.lines.is_empty()) {
             let id = ShapeId(self.shapes.len() as u32);
             for group in &*shape.groups {
                 self.by_group.entry(*group).or_default().push(id);
             }
             if (shape.blocked.is_none() || !shape.woken_by.is_empty())
-                && let Some(head) = shape.queue.first()
+                && let Some(head) = shape.lines.first()
             {
-                self.ready.insert((*head, id));
+                self.ready.insert((head, id));
+            }
+            for owner in shape.lines.owners() {
+                self.owners[owner.0 as usize].shapes.insert(id);
             }
             self.shape_of.insert(shape.key.clone(), id);
             self.shapes.push(shape);

@@ -157,6 +157,13 @@ pub fn remaining(config: &Config, job: &Job) -> Millis {
     left.max(Millis::from_secs(1))
 }
 
+/// From a loss to a program that works again, the rework not counted.
+pub fn changeover(config: &Config, job: &Job) -> Millis {
+    let estimates = &config.estimates;
+    let restore = job.spec.checkpoint.as_ref().map(|policy| policy.restore_time.unwrap_or(estimates.restore_time));
+    estimates.launch_time.saturating_add(restore.unwrap_or_default())
+}
+
 /// The least of a group, but for the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Least {

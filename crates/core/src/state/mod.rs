@@ -19,6 +19,7 @@ pub mod rows;
 pub mod table;
 
 use crate::locality::{Moved, PathKey};
+use crate::usage::Usage;
 pub use outbox::Outbox;
 use table::{RowSink, Table, TableId};
 
@@ -94,6 +95,8 @@ pub struct Tables {
     pub requests: Table<Box<str>, Request>,
     /// Bytes moved this month, for the tiers of egress prices.
     pub moved: Table<PathKey, Moved>,
+    /// What owners used, where the queue's order ranks them.
+    pub usage: Table<Name, Usage>,
     /// Entries of this step only: the ledger is written, never read back by the core.
     pub ledger: Vec<LedgerEntry>,
 }
@@ -114,6 +117,7 @@ impl Tables {
             || self.datasets.has_changes()
             || self.requests.has_changes()
             || self.moved.has_changes()
+            || self.usage.has_changes()
     }
 
     /// Hands every changed row to `sink`, table by table, and forgets that it changed.
@@ -137,6 +141,7 @@ impl Tables {
         self.datasets.drain(TableId::Dataset, sink);
         self.requests.drain(TableId::Request, sink);
         self.moved.drain(TableId::Moved, sink);
+        self.usage.drain(TableId::Usage, sink);
     }
 
     /// Takes every changed row as durable, for a store that keeps none.
@@ -155,6 +160,7 @@ impl Tables {
         self.datasets.forget_changes();
         self.requests.forget_changes();
         self.moved.forget_changes();
+        self.usage.forget_changes();
     }
 
     pub fn load_meta(&mut self, meta: Meta) {

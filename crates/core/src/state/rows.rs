@@ -79,6 +79,10 @@ impl Tables {
                     let row: crate::locality::Moved = source.decode()?;
                     self.moved.load(row.key.clone(), row);
                 }
+                TableId::Usage => {
+                    let row: crate::usage::Usage = source.decode()?;
+                    self.usage.load(row.owner.clone(), row);
+                }
                 TableId::Offer | TableId::Ledger => {}
             }
             Ok(())

@@ -29,10 +29,11 @@ pub enum TableId {
     Dataset = 13,
     Request = 14,
     Moved = 15,
+    Usage = 16,
 }
 
 impl TableId {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Meta,
         Self::Job,
         Self::Run,
@@ -48,6 +49,7 @@ impl TableId {
         Self::Dataset,
         Self::Request,
         Self::Moved,
+        Self::Usage,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Self> {
