@@ -8,12 +8,14 @@ use leeway_core::policy::{Policy, PolicySet};
 pub mod deadline;
 pub mod order;
 
+mod availability_price;
 mod cheapest;
 mod failover;
 mod on_demand;
 mod uniform_progress;
 mod whole_bill;
 
+pub use availability_price::AvailabilityPrice;
 pub use cheapest::Cheapest;
 pub use failover::Failover;
 pub use on_demand::OnDemand;
@@ -28,7 +30,13 @@ pub const DEADLINE_DEFAULT: &str = "uniform-progress";
 
 /// Every policy, and every order of the queue. A new policy is one more line here.
 pub fn all() -> PolicySet {
-    let policies: [Arc<dyn Policy>; 5] =
-        [Arc::new(Cheapest), Arc::new(Failover), Arc::new(OnDemand), Arc::new(UniformProgress), Arc::new(WholeBill)];
+    let policies: [Arc<dyn Policy>; 6] = [
+        Arc::new(AvailabilityPrice),
+        Arc::new(Cheapest),
+        Arc::new(Failover),
+        Arc::new(OnDemand),
+        Arc::new(UniformProgress),
+        Arc::new(WholeBill),
+    ];
     PolicySet::new(policies, order::all())
 }

@@ -48,11 +48,12 @@ fn a_capacity() -> impl Strategy<Value = CapacityType> {
 fn a_place() -> impl Strategy<Value = Scored> {
     let rate = prop_oneof![9 => 0..100_000_000_000_u64, 1 => any::<u64>()];
     let time = prop_oneof![9 => 0..1_000_000_000_u64, 1 => any::<u64>()];
-    (a_capacity(), rate, 1..16_u32, proptest::array::uniform8(an_amount()), time).prop_map(
-        |(capacity, rate, nodes, terms, time)| {
+    let launched = 0.001..=1.0_f64;
+    (a_capacity(), rate, 1..16_u32, proptest::array::uniform8(an_amount()), time, launched).prop_map(
+        |(capacity, rate, nodes, terms, time, launched)| {
             let mut bill = Bill::default();
             Term::ALL.into_iter().zip(terms).for_each(|(term, micros)| bill.set(term, Micros::new(micros)));
-            Scored { capacity, rate: Rate::from_nanos(rate), nodes, bill, expected_time: Millis::new(time) }
+            Scored { capacity, rate: Rate::from_nanos(rate), nodes, bill, expected_time: Millis::new(time), launched }
         },
     )
 }
@@ -63,6 +64,8 @@ enum Rise {
     Rate(u64),
     Time(u64),
     Term(Term, i64),
+    /// A share of launches that fails.
+    Failures(f64),
 }
 
 fn a_rise() -> impl Strategy<Value = Rise> {
@@ -70,6 +73,7 @@ fn a_rise() -> impl Strategy<Value = Rise> {
         any::<u64>().prop_map(Rise::Rate),
         any::<u64>().prop_map(Rise::Time),
         (0..Term::ALL.len(), an_amount()).prop_map(|(term, more)| Rise::Term(Term::ALL[term], more)),
+        (0.001..=1.0_f64).prop_map(Rise::Failures),
     ]
 }
 
@@ -78,6 +82,7 @@ fn risen(mut place: Scored, rise: Rise) -> Scored {
         Rise::Rate(more) => place.rate = Rate::from_nanos(place.rate.nanos_per_hour().saturating_add(more)),
         Rise::Time(more) => place.expected_time = Millis::new(place.expected_time.as_millis().saturating_add(more)),
         Rise::Term(term, more) => place.bill.add(term, Micros::new(more)),
+        Rise::Failures(share) => place.launched *= share,
     }
     place
 }
@@ -114,7 +119,7 @@ proptest! {
 
     /// The bounded search ranks the least that a place could cost, and stops on the strength of it.
     #[test]
-    fn a_rank_never_falls_when_a_rate_a_time_or_a_term_rises(job in a_job(), place in a_place(), rise in a_rise()) {
+    fn a_rank_never_falls_when_a_rate_a_time_a_term_or_failures_rise(job in a_job(), place in a_place(), rise in a_rise()) {
         let view = view(&job, None, Millis::ZERO);
         for policy in leeway_policies::all().iter() {
             let (low, high) = (policy.rank(&view, &place), policy.rank(&view, &risen(place, rise)));

@@ -7,6 +7,8 @@
 mod money;
 #[path = "fleet/mutations.rs"]
 mod mutations;
+#[path = "fleet/orders.rs"]
+mod orders;
 #[path = "fleet/ready.rs"]
 mod ready;
 #[path = "fleet/refused.rs"]

@@ -27,8 +27,9 @@ pub trait Policy: Send + Sync + Debug {
 
     /// What to minimise, in micro-units. Ties go to the smaller offer key.
     ///
-    /// Must not fall when the rate, the expected time or any term of the bill rises: the search ranks the least that a
-    /// place could cost and stops where that is no better than what it has.
+    /// Must not fall when the rate, the expected time or any term of the bill rises, or when the share of launches that
+    /// succeeded falls: the search ranks the least that a place could cost and stops where that is no better than what
+    /// it has.
     fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros;
 
     /// One offer that [`decide`](Self::decide) must hear of when it can be had, however far behind the best it ranks.
@@ -84,6 +85,9 @@ pub struct Scored {
     pub nodes: u32,
     pub bill: Bill,
     pub expected_time: Millis,
+    /// Share of the launches there that came to machines, recent ones counting most: from 0, where none is known to have
+    /// succeeded for long, to 1, as where none was tried.
+    pub launched: f64,
 }
 
 /// A place that can be had now.

@@ -319,6 +319,7 @@ impl Scheduler {
             self.set_run_timer(run);
         }
         self.meter_anew();
+        self.count_probes();
         for job in self.tables.jobs.values() {
             if !job.state.is_terminal() {
                 *self.open_jobs.entry(job.spec.owner.clone()).or_default() += 1;

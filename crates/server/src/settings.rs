@@ -19,6 +19,7 @@ mod convert;
 mod environment;
 mod error;
 mod filter;
+mod order;
 mod raw;
 mod read;
 mod schema;
@@ -54,6 +55,9 @@ pub struct Settings {
     pub default_policy: Name,
     /// Policy of jobs that have a deadline and name none.
     pub deadline_policy: Option<Name>,
+    /// Which of the jobs that wait goes first.
+    pub queue_order: Name,
+    pub fair_share: core_config::FairShare,
     pub default_budget: Option<Name>,
     /// Of the ledger.
     pub currency: Currency,
@@ -197,6 +201,8 @@ impl Settings {
         Config {
             currency: self.currency,
             deadline_policy: self.deadline_policy.clone(),
+            queue_order: self.queue_order.clone(),
+            fair_share: self.fair_share.clone(),
             default_budget: self.default_budget.clone(),
             lease: self.lease,
             money: self.money,

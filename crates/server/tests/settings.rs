@@ -16,6 +16,9 @@ fn the_example_names_every_key_and_says_the_defaults() {
     assert_eq!(format!("{:?}", example.webhooks), format!("{:?}", empty.webhooks));
     assert_eq!((example.listen, example.metrics_listen), (empty.listen, empty.metrics_listen));
     assert_eq!((example.price_max_age, example.keep_finished), (empty.price_max_age, empty.keep_finished));
+    assert_eq!((&example.queue_order, example.fair_share.half_life), (&empty.queue_order, empty.fair_share.half_life));
+    assert_eq!(example.core().fair_share.weights.values().copied().collect::<Vec<f64>>(), [2.0]);
+    assert_eq!(example.core().queue_order.as_str(), leeway_policies::order::DEFAULT);
     for key in leeway_server::settings::scalar_keys() {
         let name = key.rsplit('.').next().unwrap();
         assert!(EXAMPLE.contains(&format!("{name} = ")), "{key} is not in the example");
@@ -64,6 +67,23 @@ fn o_04_what_is_wrong_is_refused_with_its_key_its_value_and_a_fix() {
         ("listen = \"localhost\"", "listen: 'localhost' is not an address"),
         ("metrics_listen = \"[::]:1\"", "metrics_listen: [::]:1 can be reached from other machines"),
         ("default_policy = \"whole-bil\"", "default_policy: 'whole-bil' is no policy; did you mean 'whole-bill'?"),
+        (
+            "queue_order = \"fairshare\"",
+            "queue_order: 'fairshare' is no order of the queue; did you mean 'fair-share'?",
+        ),
+        (
+            "queue_order = \"random\"",
+            "queue_order: 'random' is no order of the queue; use one of earliest-deadline, fair-share, first-come",
+        ),
+        ("[fair_share]\nhalf_live = \"7d\"", "fair_share.half_live: there is no such key; did you mean 'half_life'?"),
+        ("[fair_share]\nhalf_life = \"7\"", "fair_share.half_life: '7' is not a length of time"),
+        ("[fair_share]\nhalf_life = \"5s\"", "fair_share.half_life: '5s' is out of range; use 1m to 10 years"),
+        ("[fair_share]\nweights = 2", "fair_share.weights: must be a table"),
+        ("[fair_share.weights]\nada = \"much\"", "fair_share.weights.ada: 'much' is not a number"),
+        ("[fair_share.weights]\nada = 0", "fair_share.weights.ada: 0 is no weight; use a number above zero"),
+        ("[fair_share.weights]\nada = -1.5", "fair_share.weights.ada: -1.5 is no weight"),
+        ("[fair_share.weights]\nada = nan", "fair_share.weights.ada: NaN is no weight"),
+        ("[fair_share.weights]\n\"A B\" = 1", "'A B' is not a name"),
         ("[log]\nformat = \"xml\"", "log.format: 'xml' is unknown; use one of text, json"),
         ("[clock]\nspeed = 0", "clock.speed: 0 is out of range"),
         ("[clock]\nspeed = \"fast\"", "clock.speed: 'fast' is not a whole number"),

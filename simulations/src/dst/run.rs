@@ -176,6 +176,10 @@ impl Simulation {
         let installation = InstallationId(name("simulated"));
         let mut config = Config::new(installation, name(leeway_policies::DEFAULT));
         config.default_budget = Some(name("org"));
+        // There is one owner, so that fair shares decide nothing here; but they are metered, and survive every crash.
+        if seed % 2 == 1 {
+            config.queue_order = name("fair-share");
+        }
         let mut simulation = Self {
             seed,
             config,

@@ -49,6 +49,10 @@ pub struct Scenario {
     /// Policies to compare when none are asked for; the first is the one that a single run takes.
     #[serde(default = "policies")]
     pub policies: Vec<String>,
+    /// Order of the jobs that wait, by name.
+    pub queue_order: Option<String>,
+    #[serde(default)]
+    pub fair_share: FairShare,
     #[serde(default = "one")]
     pub seed: u64,
     /// Runs of each policy, each with a seed of its own that all policies share.
@@ -70,6 +74,17 @@ pub struct Scenario {
     pub jobs: Vec<Fixed>,
     #[serde(default)]
     pub shocks: Vec<Shock>,
+}
+
+/// How owners weigh in an order of the queue in which they take turns.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FairShare {
+    /// What an owner used so long ago counts half.
+    #[serde(deserialize_with = "values::maybe_text")]
+    pub half_life: Option<Millis>,
+    /// By owner; 1 for who is not named.
+    pub weights: std::collections::BTreeMap<String, f64>,
 }
 
 /// How the world behaves; see [`Terms`](super::setup::Terms) for the meaning and the defaults.

@@ -119,6 +119,28 @@ fn a_wrong_value_is_answered_with_its_field_and_what_to_write() {
             &["clusters[0].market.generate.gap_s", "1 to 86400"],
         ),
         ("a speed that is no number", added("\n[speeds]\nA10G = nan\n"), &["speeds.A10G", "NaN"]),
+        (
+            "an order of the queue that is not there",
+            format!("queue_order = \"fairshare\"\n{}", good()),
+            &["queue_order", "'fairshare'", "did you mean 'fair-share'?"],
+        ),
+        (
+            "an order unlike any",
+            format!("queue_order = \"random\"\n{}", good()),
+            &["queue_order", "there are earliest-deadline, fair-share, first-come"],
+        ),
+        (
+            "a half-life of a moment",
+            added("\n[fair_share]\nhalf_life = \"5s\"\n"),
+            &["fair_share.half_life", "1m or more"],
+        ),
+        ("a weight of nothing", added("\n[fair_share.weights]\nada = 0\n"), &["fair_share.weights.ada", "above 0"]),
+        (
+            "a weight that is no number",
+            added("\n[fair_share.weights]\nada = nan\n"),
+            &["fair_share.weights.ada", "NaN"],
+        ),
+        ("a weight of nobody", added("\n[fair_share.weights]\n\"A B\" = 1\n"), &["fair_share.weights.A B", "name"]),
         ("no TOML at all", "{".into(), &["line 1"]),
         ("nothing", String::new(), &["missing field `about`"]),
     ];

@@ -57,6 +57,8 @@ impl Scheduler {
         let gang = u64::from(run.nodes);
         let rate = run.price.rate.checked_mul(gang).expect("a hold was opened for the gang's rate");
         let disk = self.disk_rate(run);
+        let offer = run.offer.clone();
+        self.probed(&offer, true);
         if let Some(run) = self.tables.runs.change(&id) {
             run.launched = Some(now);
             run.posted_until = now;
@@ -151,6 +153,9 @@ impl Scheduler {
         let warned = run.notice.as_ref().map(|notice| notice.deadline);
         let taken = matches!(reason, EndReason::Interrupted | EndReason::Lost);
         let (job, progress) = (run.id.job, run.progress);
+        if matches!(reason, EndReason::LaunchFailed { .. }) {
+            self.probed(&offer, false);
+        }
         if let Some(job) = self.tables.jobs.change(&job) {
             job.progress = leeway_model::job::Progress { total: progress.total.or(job.progress.total), ..progress };
         }

@@ -14,6 +14,7 @@ use leeway_model::resources::{Accelerators, CapacityType, MachineShape, MilliCpu
 use leeway_model::{Bytes, Currency, Millis, Name, Rate, Timestamp};
 
 use super::score::Belief;
+use crate::setbacks::Probes;
 use crate::state::table::{RowKey, RowSink, TableId};
 
 /// Position of an offer in this process; not stable over restarts, so it never decides a tie.
@@ -41,6 +42,8 @@ pub struct Slot {
     bin: usize,
     /// Relative speed of its accelerators.
     pub speed: f64,
+    /// How launches there went of late.
+    pub probes: Probes,
     /// Kept off after a refusal or a loss, until its timer.
     cooling: bool,
     pool: usize,
@@ -287,6 +290,7 @@ impl Fleet {
             group,
             bin,
             speed,
+            probes: Probes::default(),
             cooling: false,
             pool,
             priced: None,
@@ -351,6 +355,11 @@ impl Fleet {
     pub fn set_cooling(&mut self, id: OfferId, cooling: bool) {
         self.slots[id.0 as usize].cooling = cooling;
         self.relist(id);
+    }
+
+    /// A launch came to machines, or to none.
+    pub fn probed(&mut self, id: OfferId, at: Timestamp, came: bool) {
+        self.slots[id.0 as usize].probes.note(at, came);
     }
 
     pub fn is_open(&self, id: OfferId) -> bool {

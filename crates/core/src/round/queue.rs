@@ -421,3 +421,79 @@ pub fn groups_for(resources: &[ResourceRequest], fleet: &Fleet) -> Arc<[GroupId]
     };
     fleet.groups().filter(|(_, group)| answers(&group.accelerators)).map(|(id, _)| id).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use leeway_model::{InstallationId, Timestamp};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Places jobs by something that changes.
+    #[derive(Debug)]
+    struct ByTries;
+
+    impl Order for ByTries {
+        fn name(&self) -> &'static str {
+            "by-tries"
+        }
+
+        fn about(&self) -> &'static str {
+            "the job with the fewest tries"
+        }
+
+        fn places_jobs(&self) -> bool {
+            true
+        }
+
+        fn place(&self, job: &Waiting<'_>) -> i64 {
+            i64::from(job.job.retries.interruptions)
+        }
+    }
+
+    #[test]
+    fn a_job_leaves_the_line_where_it_stands_though_its_place_would_be_another_by_now() {
+        let name: Name = "test".parse().unwrap();
+        let config = Config::new(InstallationId(name.clone()), name.clone());
+        let fleet = Fleet::new(BTreeMap::new());
+        let mut queue = Queue::new(Arc::new(ByTries));
+        let mut jobs: Vec<Job> = (1..=3).map(|id| Job::new(JobId(id), spec(&name), Timestamp::ZERO)).collect();
+        jobs[0].retries.interruptions = 5;
+        jobs.iter().for_each(|job| queue.add(Waiting::new(&config, job), &fleet));
+        assert_eq!(queue.next().map(|(job, _)| job), Some(JobId(2)));
+        jobs[1].retries.interruptions = 9;
+        queue.add(Waiting::new(&config, &jobs[1]), &fleet);
+        assert_eq!((queue.next().map(|(job, _)| job), queue.len()), (Some(JobId(2)), 3), "added twice it stands once");
+        queue.park(&jobs[1], Park::Budget(name.clone()));
+        assert_eq!((queue.next().map(|(job, _)| job), queue.first_for_budget(&name)), (Some(JobId(3)), Some(JobId(2))));
+        queue.add(Waiting::new(&config, &jobs[1]), &fleet);
+        assert_eq!(queue.first_for_budget(&name), None);
+        for expected in [3, 1, 2] {
+            let (first, _) = queue.next().unwrap();
+            assert_eq!(first, JobId(expected), "back from beside the line it has the place that it has earned by now");
+            queue.remove(&jobs[first.0 as usize - 1]);
+        }
+        assert!(queue.is_empty() && queue.places.is_empty());
+    }
+
+    fn spec(name: &Name) -> leeway_model::job::JobSpec {
+        leeway_model::job::JobSpec {
+            name: "job".parse().unwrap(),
+            owner: name.clone(),
+            nodes: 1,
+            resources: vec![ResourceRequest::default()],
+            ordered: false,
+            priority: 0,
+            program: Default::default(),
+            money: Default::default(),
+            time: Default::default(),
+            data: vec![],
+            outputs: None,
+            checkpoint: None,
+            retry: Default::default(),
+            depends_on: vec![],
+            policy: None,
+            labels: Default::default(),
+        }
+    }
+}

@@ -53,8 +53,8 @@ impl<'a> Economics<'a> {
         }
     }
 
-    /// The least that any machine of a kind can cost, as a function of its rate: no bytes to move, and
-    /// interrupted as little as the best of them.
+    /// The least that any machine of a kind can cost, as a function of its rate: no bytes to move, every launch a
+    /// success, and interrupted as little as the best of them.
     pub fn least(&self, config: &Config, group: &Group) -> Least {
         let hours = self.remaining.as_hours_f64() / group.speed;
         let time = self.interruptions(config, group.capacity, group.best, hours);
@@ -67,7 +67,7 @@ impl<'a> Economics<'a> {
         let mut bill = Bill::default();
         let total = self.by_time(config, gang_rate, least.hours, least.time, Bytes::ZERO, &mut bill);
         let expected_time = Millis::from_secs_f64(total * 3_600.0);
-        Scored { capacity: least.capacity, rate, nodes: self.spec.nodes, bill, expected_time }
+        Scored { capacity: least.capacity, rate, nodes: self.spec.nodes, bill, expected_time, launched: 1.0 }
     }
 
     fn gang_rate(&self, rate: Rate) -> f64 {
@@ -88,7 +88,8 @@ impl<'a> Economics<'a> {
         let staged = self.moves.charge(config, locality, &slot.region, &mut bill, &mut assumed);
         let total = self.by_time(config, gang_rate, hours, time, staged, &mut bill);
         let expected_time = Millis::from_secs_f64(total * 3_600.0);
-        Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time }, assumed }
+        let launched = slot.probes.share(locality.now);
+        Priced { scored: Scored { capacity, rate, nodes: self.spec.nodes, bill, expected_time, launched }, assumed }
     }
 
     /// Sets the terms that follow from time, and returns the expected hours to the end.

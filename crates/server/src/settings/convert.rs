@@ -23,7 +23,7 @@ use super::raw::{
 use super::read::{Result, SECOND, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
     CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
-    Webhooks, filter, schema, tree,
+    Webhooks, filter, order, schema, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
@@ -50,6 +50,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
     let deadline_policy = problems.take(policy("deadline_policy", deadline_policy));
     let mut core = Config::new(InstallationId(installation.clone()), default_policy.clone());
     lengths(raw, &mut core, problems);
+    order::read(raw, &mut core, problems);
     amounts(raw, currency, &mut core, problems);
     let mut limits =
         Limits { queue: 8_192, group: 512, log_size: Bytes::new(256 << 20), upload_size: Bytes::from_gib(1) };
@@ -96,6 +97,8 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         metrics_listen,
         default_policy,
         deadline_policy,
+        queue_order: core.queue_order,
+        fair_share: core.fair_share,
         default_budget: problems.or_default(optional("default_budget", raw.default_budget.as_deref())),
         currency,
         log: problems.take(log(raw)).unwrap_or_else(|| Log { level: "info".into(), format: LogFormat::Text }),
@@ -133,16 +136,20 @@ fn data_dir(raw: &Raw, base: &Path) -> PathBuf {
 
 fn policy(key: &str, text: &str) -> Result<Name> {
     let installed = leeway_policies::all();
-    let names: Vec<&str> = installed.names().map(Name::as_str).collect();
+    installed_name(key, text, "policy", installed.names().map(Name::as_str).collect())
+}
+
+/// One of these names, or the nearest of them as the answer.
+pub(super) fn installed_name(key: &str, text: &str, what: &str, names: Vec<&str>) -> Result<Name> {
     let name: Name = parsed(key, text)?;
-    if installed.get(&name).is_some() {
+    if names.contains(&name.as_str()) {
         return Ok(name);
     }
     let hint = match schema::nearest(text, names.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("use one of {}", names.join(", ")),
     };
-    Err(SettingsError::new(key, format!("'{}' is no policy; {hint}", escape(text))))
+    Err(SettingsError::new(key, format!("'{}' is no {what}; {hint}", escape(text))))
 }
 
 fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {

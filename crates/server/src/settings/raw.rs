@@ -13,6 +13,7 @@ pub struct Raw {
     pub metrics_listen: Option<String>,
     pub default_policy: Option<String>,
     pub deadline_policy: Option<String>,
+    pub queue_order: Option<String>,
     pub default_budget: Option<String>,
     pub currency: Option<String>,
     pub confirm_restore: Option<String>,
@@ -21,6 +22,7 @@ pub struct Raw {
     pub money: RawMoney,
     pub launch: RawLaunch,
     pub estimates: RawEstimates,
+    pub fair_share: RawFairShare,
     pub limits: RawLimits,
     pub local: RawLocal,
     pub webhooks: RawWebhooks,
@@ -79,6 +81,13 @@ pub struct RawEstimates {
     pub bandwidth: Option<String>,
     pub egress_per_gb: Option<String>,
     pub speeds: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawFairShare {
+    pub half_life: Option<String>,
+    pub weights: BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -37,6 +37,7 @@ pub const ROOT: &[(&str, Node)] = &[
     ("metrics_listen", Text),
     ("default_policy", Text),
     ("deadline_policy", Text),
+    ("queue_order", Text),
     ("default_budget", Text),
     ("currency", Text),
     ("confirm_restore", Text),
@@ -77,6 +78,7 @@ pub const ROOT: &[(&str, Node)] = &[
             ("speeds", FreeNumbers),
         ]),
     ),
+    ("fair_share", Table(&[("half_life", Text), ("weights", FreeNumbers)])),
     (
         "limits",
         Table(&[

@@ -4,10 +4,11 @@ use leeway_core::Config;
 use leeway_model::budget::{BudgetSpec, Period};
 use leeway_model::cluster::{ClusterSpec, Machines};
 use leeway_model::resources::{Accelerators, MachineShape, MilliCpus};
-use leeway_model::{Bytes, InstallationId, Micros, Name};
+use leeway_model::{Bytes, InstallationId, Micros, Millis, Name};
 
 use super::super::setup::{self, ClusterPlan, Setup, Shock, ShockKind, Terms, Workload};
 use super::cluster::Cluster;
+use super::values::near;
 use super::{Error, Named, Sight, World, feasible, jobs};
 
 /// A budget for scenarios that have none: nobody reaches it.
@@ -41,6 +42,7 @@ impl Named {
             }
             config.estimates.speeds.insert(model.as_str().into(), *speed);
         }
+        self.order(&mut config)?;
         let budgets = self.budgets()?;
         config.default_budget = budgets.iter().find(|budget| budget.parent.is_none()).map(|b| b.name.clone());
         let clusters = self.clusters(choice.seed)?;
@@ -64,6 +66,37 @@ impl Named {
             samples: 400,
             checked: choice.checked,
         })
+    }
+
+    /// The queue's order, and what owners weigh in it.
+    fn order(&self, config: &mut Config) -> Result<(), Error> {
+        let of = &self.scenario;
+        if let Some(text) = &of.queue_order {
+            let installed = leeway_policies::all();
+            let found = installed.orders().map(|(name, _)| name).find(|name| name.as_str() == text);
+            config.queue_order = found.cloned().ok_or_else(|| {
+                let names: Vec<&str> = installed.orders().map(|(name, _)| name.as_str()).collect();
+                let hint = match near(text, names.iter().copied()) {
+                    Some(name) => format!("did you mean '{name}'?"),
+                    None => format!("there are {}", names.join(", ")),
+                };
+                self.wrong("queue_order", format!("there is no order '{text}'; {hint}"))
+            })?;
+        }
+        if let Some(half_life) = of.fair_share.half_life {
+            if half_life < Millis::from_mins(1) {
+                return Err(self.wrong("fair_share.half_life", format!("{half_life} is too short; write 1m or more")));
+            }
+            config.fair_share.half_life = half_life;
+        }
+        for (owner, weight) in &of.fair_share.weights {
+            let field = format!("fair_share.weights.{owner}");
+            if !weight.is_finite() || *weight <= 0.0 {
+                return Err(self.wrong(field, format!("{weight} is not above 0")));
+            }
+            config.fair_share.weights.insert(self.named(field, owner)?, *weight);
+        }
+        Ok(())
     }
 
     pub(super) fn wrong(&self, field: impl Into<String>, problem: impl Into<String>) -> Error {

@@ -111,7 +111,7 @@ pub(super) fn fixed(job: &super::workload::Fixed) -> JobRecord {
         cpus: 0,
         memory: Bytes::ZERO,
         team: job.team.clone(),
-        user: String::new(),
+        user: job.user.clone(),
         status: Status::Unknown,
     }
 }

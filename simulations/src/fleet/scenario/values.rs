@@ -110,7 +110,11 @@ fn nearest(message: &str) -> Option<&str> {
         return None;
     }
     let mut names = message.split('`').skip(1).step_by(2);
-    let unknown = names.next()?;
+    near(names.next()?, names)
+}
+
+/// The known name that an unknown one most likely meant.
+pub fn near<'a>(unknown: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
         .filter(|(distance, known)| *distance <= (known.len() / 3).max(1))

@@ -44,6 +44,9 @@ pub struct Fixed {
     pub accelerator: Option<String>,
     #[serde(default)]
     pub team: String,
+    /// Its owner.
+    #[serde(default)]
+    pub user: String,
     #[serde(default)]
     pub ask: Ask,
 }

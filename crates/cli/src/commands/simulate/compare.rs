@@ -1,8 +1,9 @@
-//! `leeway simulate compare`: policies on one scenario, seed by seed.
+//! `leeway simulate compare`: policies, and orders of the queue, on one scenario, seed by seed.
 
 use leeway_simulations::fleet::export;
 use leeway_simulations::fleet::report::{self, format::dollars};
-use leeway_simulations::fleet::study::{self, Row, Summary};
+use leeway_simulations::fleet::scenario::Named;
+use leeway_simulations::fleet::study::{self, Plan, Ran, Row, Summary};
 use serde_json::json;
 
 use super::world::{self, Files, Many, World};
@@ -18,6 +19,7 @@ bootstrap. Exits with 1 when jobs were left over.
 Examples:
   leeway simulate compare price-storm
   leeway simulate compare cluster-month --policy whole-bill --policy cheapest --repetitions 20
+  leeway simulate compare mine.toml --queue-order first-come --queue-order fair-share --policy whole-bill
   leeway simulate compare mine.toml --report report.html --runs runs.csv";
 
 /// Measure policies on a scenario, each with the same seeds
@@ -28,19 +30,56 @@ pub struct Args {
     pub world: World,
     #[command(flatten)]
     pub many: Many,
+    /// An order of the queue; give it once for each. Otherwise that of the scenario.
+    #[arg(long = "queue-order", value_name = "NAME")]
+    pub queue_orders: Vec<String>,
     #[command(flatten)]
     pub files: Files,
 }
 
+impl Args {
+    /// A plan for each order of the queue, with the order's name where there are several.
+    fn plans<'a>(&'a self) -> Result<Vec<(Option<&'a str>, Plan)>, Failure> {
+        if self.queue_orders.is_empty() {
+            return Ok(vec![(None, self.world.plan(self.world.read()?, &self.many)?)]);
+        }
+        let several = self.queue_orders.len() > 1;
+        if several && self.files.report.is_some() {
+            let message = "--report shows one order of the queue; give one --queue-order, or leave --report out";
+            return Err(Failure::new(Exit::Usage, "ORDERS", message));
+        }
+        let plan = |order: &'a String| {
+            let mut settings = self.world.settings.clone();
+            settings.push(("queue_order".to_owned(), order.clone()));
+            let named = Named::read_with(&self.world.scenario, &settings).map_err(|error| world::refused(&error))?;
+            Ok((several.then_some(order.as_str()), self.world.plan(named, &self.many)?))
+        };
+        self.queue_orders.iter().map(plan).collect()
+    }
+}
+
+/// Runs the plans, one after the other; where there are several, rows name policy and order.
+fn runs(plans: &[(Option<&str>, Plan)], keep_jobs: bool, done: &(dyn Fn(&Row) + Sync)) -> Result<Vec<Ran>, Failure> {
+    let mut all = Vec::new();
+    for (order, plan) in plans {
+        let keep = |seed| keep_jobs && Some(&seed) == plan.seeds.first();
+        let mut ran = study::study(plan, &keep, done).map_err(world::failed)?;
+        if let Some(order) = order {
+            ran.iter_mut().for_each(|ran| ran.row.policy = format!("{}, {order}", ran.row.policy));
+        }
+        all.append(&mut ran);
+    }
+    Ok(all)
+}
+
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     world::writable(args.files.runs.as_ref())?;
-    let scenario = args.world.read()?;
-    let plan = args.world.plan(scenario, &args.many)?;
-    let bar = world::bar(terminal, plan.policies.len() * plan.seeds.len());
-    let told =
-        study::study(&plan, &|seed| args.files.report.is_some() && Some(&seed) == plan.seeds.first(), &|_| bar.inc(1));
+    let plans = args.plans()?;
+    let plan = &plans[0].1;
+    let bar = world::bar(terminal, plans.len() * plan.policies.len() * plan.seeds.len());
+    let told = runs(&plans, args.files.report.is_some(), &|_| bar.inc(1));
     bar.finish_and_clear();
-    let ran = told.map_err(world::failed)?;
+    let ran = told?;
     let rows: Vec<Row> = ran.iter().map(|ran| ran.row.clone()).collect();
     let summaries = study::summaries(&rows);
     let warnings = study::warnings(&rows);
@@ -48,7 +87,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         world::write(path, &export::runs(path, &rows).map_err(|error| Failure::new(Exit::Error, "EXPORT", error))?)?;
     }
     if let Some(path) = &args.files.report {
-        world::write(path, report::page(&plan, &ran).as_bytes())?;
+        world::write(path, report::page(plan, &ran).as_bytes())?;
     }
     terminal.show(
         |view| table(&summaries, view),
