@@ -171,6 +171,27 @@ fn policies_are_compared_and_every_run_is_a_line_of_a_table() {
     assert!(lines.next().is_none(), "{table}");
 }
 
+#[test]
+fn orders_of_the_queue_are_compared_beside_policies() {
+    let (folder, path) = small(SMALL);
+    let orders = ["--queue-order", "first-come", "--queue-order", "fair-share"];
+    let compare = [&["--json", "simulate", "compare", &path][..], &orders[..]].concat();
+    let answer = json_with(&compare, 0);
+    let named: Vec<&str> =
+        answer["policies"].as_array().unwrap().iter().map(|one| one["policy"].as_str().unwrap()).collect();
+    let expected =
+        ["on-demand, first-come", "whole-bill, first-come", "on-demand, fair-share", "whole-bill, fair-share"];
+    assert_eq!(named, expected, "{answer}");
+    assert_eq!(answer["runs"].as_array().unwrap().len(), 8);
+    let one = json_with(&["--json", "simulate", "compare", &path, "--queue-order", "earliest-deadline"], 0);
+    assert_eq!(one["policies"][0]["policy"], "on-demand", "one order needs no name: {one}");
+    let said = error(&["simulate", "compare", &path, "--queue-order", "fairshare"], 2);
+    assert!(said.contains("queue_order") && said.contains("did you mean 'fair-share'?"), "{said}");
+    let page = text(&folder.path().join("page.html"));
+    let report = [&["simulate", "compare", &path, "--report", &page][..], &orders[..]].concat();
+    assert!(error(&report, 2).contains("--report shows one order"));
+}
+
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {

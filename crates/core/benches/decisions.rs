@@ -23,9 +23,15 @@ const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// A scheduler with `offers` spot offers of V100 machines in clusters of up to 50 shapes, and a deep budget.
 fn scheduler(offers: usize, count: u32) -> Scheduler {
+    scheduler_in("first-come", offers, count)
+}
+
+/// The same with this order of the queue.
+fn scheduler_in(order: &str, offers: usize, count: u32) -> Scheduler {
     let mut config = Config::new(InstallationId(name("bench")), name("whole-bill"));
     config.placements_per_step = usize::MAX;
     config.open_jobs_per_owner = u64::MAX;
+    config.queue_order = name(order);
     let mut scheduler = Scheduler::new(config, leeway_policies::all());
     let mut actions = Vec::new();
     let spec = leeway_model::budget::BudgetSpec {
@@ -113,6 +119,21 @@ fn choosing(criterion: &mut Criterion) {
     );
 }
 
+/// One of 100 owners, each of whom has jobs of every shape.
+fn owned(position: usize) -> JobSpec {
+    JobSpec { owner: name(&format!("owner-{}", position / 200 % 100)), ..shaped(position) }
+}
+
+/// A round from cold where owners take turns: every placement moves its owner's jobs of 200 shapes.
+fn turns() {
+    let mut cold = scheduler_in("fair-share", 1_000, 8);
+    handle(&mut cold, Event::SpaceChanged { short: true });
+    handle(&mut cold, submissions(100_000, owned));
+    let (first, placed) = timed(|| handle(&mut cold, Event::SpaceChanged { short: false }));
+    let each = first / placed.max(1) as u32;
+    println!("  in order of fair shares of 100 owners: {first:?}, {placed} placed, {each:?} each");
+}
+
 /// Rounds at 1,000 offers and 100,000 pending jobs of 200 shapes.
 fn rounds() {
     let mut cold = scheduler(1_000, 8);
@@ -138,6 +159,7 @@ fn rounds() {
     println!("  then one price change: p50 {:?}, p99 {:?}", percentile(changes.clone(), 50), percentile(changes, 99));
     println!("  then one new job:      p50 {:?}, p99 {:?}", percentile(news.clone(), 50), percentile(news, 99));
 
+    turns();
     backlog();
 }
 

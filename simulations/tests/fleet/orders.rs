@@ -60,7 +60,7 @@ fn hours_until(all: &[Ran], team: &str, end: Timestamp) -> f64 {
 
 #[test]
 fn fair_share_spares_a_small_owner_the_queue_of_one_who_floods() {
-    let two = stream("flood", 400, 400) + &stream("trickle", 6, 1_000);
+    let two = stream("flood", 400, 400) + &stream("trickle", 3, 1_000);
     let (plain, fair) = (room("first-come", &two), room("fair-share", &two));
     let counts = |all: &[Ran]| ["flood", "trickle"].map(|team| jobs(all, team).count());
     assert_eq!(counts(&plain), counts(&fair), "both orders finish the same jobs");
