@@ -13,6 +13,8 @@ mod orders;
 mod ready;
 #[path = "fleet/refused.rs"]
 mod refused;
+#[path = "fleet/regret.rs"]
+mod regret;
 #[path = "fleet/same.rs"]
 mod same;
 #[path = "fleet/shocks.rs"]

@@ -65,7 +65,7 @@ fn has_keys(value: &Value, keys: &[&str]) {
     }
 }
 
-const RUN: [&str; 27] = [
+const RUN: [&str; 31] = [
     "policy",
     "seed",
     "complete",
@@ -93,6 +93,10 @@ const RUN: [&str; 27] = [
     "turnaround_mean_hours",
     "turnaround_p90_hours",
     "length_hours",
+    "over_optimum_jobs",
+    "over_optimum_p50",
+    "over_optimum_p90",
+    "over_optimum_worst",
 ];
 
 const POLICY: [&str; 9] = [

@@ -1,10 +1,11 @@
-//! Reading lines of the ledger out of a store. The core writes them and never reads them back, so nobody holds them in
-//! memory; whoever wants to see them reads the history, a stretch at a time.
+//! Reading stored rows without an engine, and lines of the ledger above all. The core writes those and never reads them
+//! back, so nobody holds them in memory; whoever wants to see them reads the history, a stretch at a time.
 
 use leeway_core::state::rows::{RowError, RowSource as _};
 use leeway_core::state::table::TableId;
 use leeway_model::budget::LedgerEntry;
 use leeway_store::{Index, Store};
+use serde::de::DeserializeOwned;
 
 use crate::{Error, codec};
 
@@ -64,6 +65,22 @@ pub fn ledger_rows(store: &dyn Store, visit: &mut dyn FnMut(LedgerEntry)) -> Res
         Err(error) => damage = Some(error),
     })?;
     damage.map_or(Ok(()), Err)
+}
+
+/// The table to which a stored key belongs.
+///
+/// # Errors
+/// A table that this program does not know.
+pub fn table_of(key: &[u8]) -> Result<TableId, Error> {
+    codec::split_key(key).map(|(table, _)| table).map_err(Error::UnknownTable)
+}
+
+/// A stored value of this table.
+///
+/// # Errors
+/// Bytes that are no such value.
+pub fn decode_row<V: DeserializeOwned>(table: TableId, value: &[u8]) -> Result<V, Error> {
+    codec::Encoded(value).decode().map_err(|detail| RowError { table, detail }.into())
 }
 
 /// A row as a line of the ledger; nothing when it is of another table.

@@ -38,7 +38,7 @@ pub use identity::Identity;
 pub use memory::MemoryStore;
 pub use tools::{
     BlobsReport, ExportReport, ImportReport, IndexReport, Problem, RebuildReport, Report, SegmentReport, export,
-    identify, import, rebuild, verify,
+    identify, import, read_export, read_history, rebuild, verify,
 };
 
 /// Position of an entry in the history; the first entry has index 1, `0` means "nothing yet".

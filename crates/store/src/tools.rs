@@ -12,8 +12,10 @@ use crate::index::bases::make_base_dir;
 use crate::lock::Lock;
 use crate::{Error, Head, Identity, Store, index};
 
+mod read;
 mod verify;
 
+pub use read::{read_export, read_history};
 pub use verify::{BlobsReport, IndexReport, Problem, Report, SegmentReport, verify};
 
 /// What `export` wrote.

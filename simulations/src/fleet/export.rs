@@ -124,6 +124,11 @@ fn run(row: &Row) -> Vec<(&'static str, Value)> {
         ("turnaround_mean_hours", Value::Real(row.turnaround_mean_hours)),
         ("turnaround_p90_hours", Value::Real(row.turnaround_p90_hours)),
         ("length_hours", Value::Real(row.length_hours)),
+        ("over_optimum_jobs", whole(row.over_optimum_jobs)),
+        // No number where no job was measured; the column before says so.
+        ("over_optimum_p50", Value::Real(row.over_optimum_p50.unwrap_or(f64::NAN))),
+        ("over_optimum_p90", Value::Real(row.over_optimum_p90.unwrap_or(f64::NAN))),
+        ("over_optimum_worst", Value::Real(row.over_optimum_worst.unwrap_or(f64::NAN))),
     ]
 }
 

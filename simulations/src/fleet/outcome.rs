@@ -9,6 +9,7 @@ use leeway_model::run::{EndReason, Run};
 use leeway_model::{Bytes, JobId, Micros, Millis, Name, Term, Timestamp};
 use serde::Serialize;
 
+use super::regret::{OverOptimum, Why};
 use super::world::jobs::Known;
 use super::world::place::Place;
 
@@ -42,6 +43,12 @@ pub struct Ended {
     pub carbon: f64,
     /// Where it was, in the order of time.
     pub stretches: Box<[Stretch]>,
+    /// Its number in the history that it comes from.
+    #[serde(skip)]
+    pub source: Option<JobId>,
+    /// Cost over the least that it could have cost alone, or why there is no such figure; nothing without a deadline.
+    #[serde(skip)]
+    pub over_optimum: Option<Result<f64, Why>>,
 }
 
 /// Machines of a job in one place, from when they are paid for until they are given back.
@@ -95,6 +102,8 @@ impl Ended {
                 .fold(Micros::ZERO, |sum, term| sum.saturating_add(job.posted.get(term))),
             carbon: 0.0,
             stretches: Box::default(),
+            source: known.source,
+            over_optimum: None,
         };
         let mut stretches = Vec::new();
         for run in runs {
@@ -186,6 +195,7 @@ pub struct Totals {
     pub by_team: BTreeMap<Box<str>, Sums>,
     pub waits: Spread,
     pub turnarounds: Spread,
+    pub over_optimum: OverOptimum,
     /// Jobs that failed, by the code of the reason.
     pub failures: BTreeMap<Box<str>, u64>,
     pub launches_refused: u64,
@@ -207,6 +217,9 @@ impl Totals {
             self.waits.add(wait);
         }
         self.turnarounds.add(ended.turnaround());
+        if let Some(measured) = ended.over_optimum {
+            self.over_optimum.add(measured);
+        }
         if let Some(reason) = &ended.failure {
             *self.failures.entry(reason.clone()).or_default() += 1;
         }
@@ -323,6 +336,8 @@ pub struct Outcome {
     /// Jobs that had not ended, and where they stood.
     pub open: u64,
     pub open_states: BTreeMap<JobState, u64>,
+    /// What they waited for, by its code, with an example.
+    pub open_reasons: BTreeMap<Box<str>, (u64, Box<str>)>,
     pub totals: Totals,
     pub refusals: Refusals,
     pub length: Millis,

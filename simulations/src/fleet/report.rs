@@ -3,8 +3,8 @@
 //!
 //! The page has the answer first, what speaks against it next, then the tables and the drawings, and at its end what was
 //! simulated. `view` sorts the results, `headline` says them in sentences, `tables` and `plots` show them, `setting` tells
-//! of the scenario; `chart`, `html` and `format` are what those are written with. A further figure of a policy, such as
-//! its cost over the optimum, is a column of `tables::cost`.
+//! of the scenario; `chart`, `html` and `format` are what those are written with. A further figure of a policy is a
+//! column of `tables::cost`.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn page(plan: &Plan, ran: &[Ran]) -> String {
         Some(Choice { policy, seed: ran.row.seed, checked: false })
     });
     // The scenario was read before the runs; if a file of it is gone since, the page does without what it told.
-    let setup = choice.and_then(|choice| plan.scenario.setup(&choice).ok());
+    let setup = choice.and_then(|choice| plan.setup(&choice).ok());
     let view = View::new(plan, ran, setup);
     let mut html = Html::default();
     html.raw("<!DOCTYPE html>\n");

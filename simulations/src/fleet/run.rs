@@ -3,7 +3,7 @@
 //! Few things are pending at any moment: the next arrival, the next change of each market, one instant for each run, one
 //! for each way of the network, and the scheduler's own wake-up. A checkpoint that changes nothing is no event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use leeway_core::reply::Reply;
 use leeway_core::{Action, Event};
@@ -13,7 +13,8 @@ use leeway_model::{JobId, Micros, Millis, Name, RunId, Timestamp};
 use leeway_store::Store;
 
 use super::outcome::{Ended, Outcome, Refusals, Sample, Totals};
-use super::setup::{self, Arrival, Setup, Shock, Terms, WorkloadError};
+use super::regret::Yardstick;
+use super::setup::{Arrival, ClusterPlan, Setup, Shock, Terms, WorkloadError};
 use super::world::jobs::Jobs;
 use super::world::network::Network;
 use super::world::place::Place;
@@ -24,6 +25,10 @@ use crate::kernel::Kernel;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Happening {
     Arrival,
+    /// The scheduler is told of its surroundings.
+    News,
+    /// Somebody cancels a job, by its number in the history.
+    Cancel(JobId),
     Market(u32),
     /// A stretch of notice ends: no more than `alive` machines may stay.
     Reclaimed {
@@ -81,7 +86,12 @@ pub(super) struct Fleet<'a, S> {
     pub(super) seed: u64,
     pub(super) terms: Terms,
     pub(super) places: Vec<Place>,
-    pub(super) by_name: BTreeMap<Name, usize>,
+    /// By cluster and shape.
+    pub(super) by_shape: BTreeMap<(Name, Name), usize>,
+    news: VecDeque<(Millis, Event)>,
+    /// Who cancels jobs that are to be cancelled.
+    cancels: BTreeMap<JobId, Name>,
+    yardstick: Yardstick,
     pub(super) shocks: Vec<Shock>,
     pub(super) runs: Runs,
     pub(super) jobs: Jobs,
@@ -119,9 +129,14 @@ pub fn run<'a, S: Store>(
 
 impl<'a, S: Store> Fleet<'a, S> {
     fn new(setup: Setup, policies: leeway_core::PolicySet, store: S, sink: &'a mut Sink<'a>) -> Result<Self, Error> {
-        let Setup { config, start, limit, seed, clusters, budgets, shocks, terms, workload, samples, checked } = setup;
-        let by_name = clusters.iter().enumerate().map(|(number, plan)| (plan.spec.name.clone(), number)).collect();
-        let place = |plan| Place::new(plan, setup::speed(&config, &plan.spec), terms.notice, start);
+        let yardstick = Yardstick::new(&setup);
+        let Setup { config, start, limit, seed, clusters, budgets, shocks, news, terms, workload, samples, checked } =
+            setup;
+        let shape = |(number, plan): (usize, &ClusterPlan)| {
+            Some(((plan.spec.name.clone(), plan.machines()?.shape.name.clone()), number))
+        };
+        let by_shape = clusters.iter().enumerate().filter_map(shape).collect();
+        let place = |plan: &ClusterPlan| Place::new(plan, plan.speed(&config), terms.notice, start);
         let places = clusters.iter().map(place).collect();
         let (engine, _) = Engine::open(store, config, policies, start)?;
         let mut fleet = Self {
@@ -131,7 +146,10 @@ impl<'a, S: Store> Fleet<'a, S> {
             limit: start.after(limit),
             seed,
             places,
-            by_name,
+            by_shape,
+            news: news.into(),
+            cancels: BTreeMap::new(),
+            yardstick,
             shocks,
             runs: Runs::default(),
             jobs: Jobs::default(),
@@ -153,7 +171,7 @@ impl<'a, S: Store> Fleet<'a, S> {
             let by = spec.name.clone();
             fleet.set_up(Event::BudgetSet { spec, by })?;
         }
-        for plan in clusters {
+        for plan in clusters.into_iter().filter(|plan| !plan.is_told) {
             fleet.set_up(Event::ClusterRegistered { spec: plan.spec })?;
         }
         for (number, shock) in fleet.shocks.iter().enumerate() {
@@ -165,6 +183,7 @@ impl<'a, S: Store> Fleet<'a, S> {
         for place in 0..fleet.places.len() {
             fleet.plan_market(place);
         }
+        fleet.plan_news();
         fleet.plan_arrival()?;
         fleet.kernel.at(start, Happening::Sample);
         Ok(fleet)
@@ -219,6 +238,12 @@ impl<'a, S: Store> Fleet<'a, S> {
     fn happen(&mut self, happening: Happening) -> Result<(), Error> {
         match happening {
             Happening::Arrival => self.arrive(),
+            Happening::News => {
+                self.tell_news()?;
+                self.plan_news();
+                Ok(())
+            }
+            Happening::Cancel(source) => self.cancel(source),
             Happening::Market(place) => self.on_market(place as usize),
             Happening::Reclaimed { place, alive } => self.reclaim(place as usize, alive),
             Happening::Run { slot, turn } => self.on_run(slot, turn),
@@ -297,16 +322,52 @@ impl<'a, S: Store> Fleet<'a, S> {
     }
 
     fn arrive(&mut self) -> Result<(), Error> {
-        let Some(arrival) = self.next.take() else { return Ok(()) };
-        let Arrival { spec, work, team, inputs, .. } = arrival;
+        let Some(mut arrival) = self.next.take() else { return Ok(()) };
+        self.tell_news()?;
         self.submitted = None;
-        self.jobs.expect(&spec, work, team, inputs);
+        self.jobs.expect(&mut arrival);
+        let Arrival { mut spec, recorded, .. } = arrival;
+        if let Some(recorded) = recorded {
+            // A job that was refused here holds up nobody.
+            spec.depends_on = spec.depends_on.iter().filter_map(|source| self.jobs.number(*source)).collect();
+            if let Some((at, by)) = recorded.cancel {
+                self.cancels.insert(recorded.id, by);
+                self.kernel.at(self.start.after(at), Happening::Cancel(recorded.id));
+            }
+        }
         let job = leeway_core::event::Submission { spec, after: Vec::new() };
         self.step(Event::JobsSubmitted { request: None, jobs: vec![job] })?;
         if self.submitted.is_none() {
             self.jobs.refused();
         }
         self.plan_arrival()
+    }
+
+    fn plan_news(&mut self) {
+        if let Some((at, _)) = self.news.front() {
+            self.kernel.at(self.start.after(*at), Happening::News);
+        }
+    }
+
+    /// Brings what there is to tell by now.
+    fn tell_news(&mut self) -> Result<(), Error> {
+        let now = self.kernel.now();
+        while self.news.front().is_some_and(|(at, _)| self.start.after(*at) <= now) {
+            if let Some((_, event)) = self.news.pop_front() {
+                self.step(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels a job, unless it has ended by now.
+    fn cancel(&mut self, source: JobId) -> Result<(), Error> {
+        let by = self.cancels.remove(&source);
+        let Some((job, by)) = self.jobs.number(source).zip(by) else { return Ok(()) };
+        if self.engine.scheduler().job(job).is_none_or(|job| job.state.is_terminal()) {
+            return Ok(());
+        }
+        self.step(Event::JobCancelled { job, by })
     }
 
     /// A job's row changed.
@@ -326,7 +387,8 @@ impl<'a, S: Store> Fleet<'a, S> {
             return;
         }
         let Some(known) = self.jobs.take(id) else { return };
-        let ended = Ended::of(&known, job, scheduler.runs_of(id), &self.places);
+        let mut ended = Ended::of(&known, job, scheduler.runs_of(id), &self.places);
+        ended.over_optimum = self.yardstick.measure(&job.spec, &ended);
         self.totals.add(&ended);
         (self.sink)(&ended);
     }
@@ -354,13 +416,18 @@ impl<'a, S: Store> Fleet<'a, S> {
         let open = self.jobs.open();
         let scheduler = self.engine.scheduler();
         let mut states: BTreeMap<JobState, u64> = BTreeMap::new();
+        let mut reasons: BTreeMap<Box<str>, (u64, Box<str>)> = BTreeMap::new();
         for job in scheduler.tables().jobs.values().filter(|job| !job.state.is_terminal()) {
             *states.entry(job.state).or_default() += 1;
+            if let Some(reason) = &job.reason {
+                reasons.entry(reason.code.clone()).or_insert_with(|| (0, reason.message.clone())).0 += 1;
+            }
         }
         Outcome {
             is_complete,
             open,
             open_states: states,
+            open_reasons: reasons,
             totals: self.totals,
             refusals: self.refusals,
             length: self.kernel.now().since(self.start),

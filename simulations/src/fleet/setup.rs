@@ -3,12 +3,12 @@
 
 use std::fmt;
 
-use leeway_core::Config;
+use leeway_core::{Config, Event};
 use leeway_market::trace::SpotTrace;
 use leeway_model::budget::BudgetSpec;
-use leeway_model::cluster::{ClusterSpec, Region};
+use leeway_model::cluster::{ClusterSpec, Machines, Region};
 use leeway_model::job::JobSpec;
-use leeway_model::{Bytes, Millis, Timestamp};
+use leeway_model::{Bytes, JobId, Millis, Name, Timestamp};
 
 /// A run, ready to go.
 #[derive(Debug)]
@@ -21,6 +21,9 @@ pub struct Setup {
     pub clusters: Vec<ClusterPlan>,
     pub budgets: Vec<BudgetSpec>,
     pub shocks: Vec<Shock>,
+    /// What the scheduler is told of its surroundings, since the start and in order of time; before jobs of the same
+    /// instant. A recording has such news, a scenario has none.
+    pub news: Vec<(Millis, Event)>,
     pub terms: Terms,
     pub workload: Workload,
     /// Points of the series over time.
@@ -29,10 +32,14 @@ pub struct Setup {
     pub checked: bool,
 }
 
-/// A cluster and the market that its spot machines follow.
+/// A cluster and the market that the spot machines of one of its shapes follow.
 #[derive(Clone, Debug)]
 pub struct ClusterPlan {
     pub spec: ClusterSpec,
+    /// Which of its shapes; a cluster with several has a plan for each.
+    pub shape: usize,
+    /// The news of the run register it and tell its prices and its capacity; the market only says what is there.
+    pub is_told: bool,
     /// `None`: the declared prices hold, and every machine of the cluster can be had.
     pub market: Option<SpotTrace>,
     /// Grams of CO2 for a kilowatt-hour here.
@@ -41,9 +48,21 @@ pub struct ClusterPlan {
     pub watts: Option<f64>,
 }
 
-/// Relative speed of a cluster's machines.
-pub fn speed(config: &Config, cluster: &ClusterSpec) -> f64 {
-    let model = cluster.machines.first().and_then(|machines| machines.shape.accelerators.as_ref());
+impl ClusterPlan {
+    /// The machines of its shape.
+    pub fn machines(&self) -> Option<&Machines> {
+        self.spec.machines.get(self.shape)
+    }
+
+    /// Relative speed of its machines.
+    pub fn speed(&self, config: &Config) -> f64 {
+        self.machines().map_or(1.0, |machines| speed_of(config, machines))
+    }
+}
+
+/// Relative speed of machines.
+pub fn speed_of(config: &Config, machines: &Machines) -> f64 {
+    let model = machines.shape.accelerators.as_ref();
     model.and_then(|model| config.estimates.speeds.get(&model.model)).copied().unwrap_or(1.0)
 }
 
@@ -136,6 +155,31 @@ pub struct Arrival {
     pub team: Box<str>,
     /// Inputs that must be brought to the machines' region before the program can begin.
     pub inputs: Vec<(Region, Bytes)>,
+    /// Of a job out of an installation's history.
+    pub recorded: Option<Box<Recorded>>,
+}
+
+/// What became of a job when it really ran, as far as it is true of it under any policy.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its number then; the jobs that its specification depends on go by such numbers too.
+    pub id: JobId,
+    /// When somebody cancelled it, since the start, and who.
+    pub cancel: Option<(Millis, Name)>,
+    /// As measured, whatever its specification expects.
+    pub save: Option<Millis>,
+    pub restore: Option<Millis>,
+    pub checkpoint: Option<Bytes>,
+    /// Failures of its program, in order.
+    pub failures: Vec<ProgramFailure>,
+}
+
+/// A program that ends by itself before its work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramFailure {
+    /// Once so much of the job's work is done.
+    pub at: Millis,
+    pub exit_code: i32,
 }
 
 /// Why a workload cannot go on.

@@ -4,29 +4,58 @@
 //! each run. So policies are compared seed by seed, and the interval is that of the paired difference.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use leeway_model::job::JobState;
 use leeway_model::{Micros, Name};
 use serde::{Deserialize, Serialize};
 
+use super::history::{AS_RECORDED, History};
 use super::outcome::{Ended, Outcome};
 use super::run::{self, Progress};
 use super::scenario::build::Choice;
 use super::scenario::{self, Named};
+use super::setup::Setup;
 use super::store::Fleeting;
 use crate::{parallel, stats};
 
 /// Fewer runs than this are said to be few.
 const FEW: usize = 10;
+const ONE_SEED: &str = "one seed is one course of events; another may differ, and there is no interval";
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub scenario: Named,
+    /// What is run instead of the scenario, which then only has its name and its facts.
+    pub history: Option<Arc<History>>,
     pub policies: Vec<Name>,
     pub seeds: Vec<u64>,
     pub threads: usize,
     pub checked: bool,
+}
+
+impl Plan {
+    /// A run of the plan.
+    ///
+    /// # Errors
+    /// A scenario that does not hold.
+    pub fn setup(&self, choice: &Choice) -> Result<Setup, scenario::Error> {
+        match &self.history {
+            Some(history) => Ok(history.setup(choice)),
+            None => self.scenario.setup(choice),
+        }
+    }
+
+    /// What a reader should know of its results.
+    pub fn warnings(&self, rows: &[Row]) -> Vec<String> {
+        let mut warnings = warnings(rows);
+        if self.history.is_some() {
+            warnings.retain(|text| text != ONE_SEED);
+            warnings.push("a history is one course of events; other times may differ, and there is no interval".into());
+        }
+        warnings
+    }
 }
 
 /// Why there is no result.
@@ -72,6 +101,15 @@ pub struct Row {
     pub turnaround_mean_hours: f64,
     pub turnaround_p90_hours: f64,
     pub length_hours: f64,
+    /// Jobs with a deadline whose optimum is known, and what half of them, nine of ten and the worst paid over it.
+    #[serde(default)]
+    pub over_optimum_jobs: u64,
+    #[serde(default)]
+    pub over_optimum_p50: Option<f64>,
+    #[serde(default)]
+    pub over_optimum_p90: Option<f64>,
+    #[serde(default)]
+    pub over_optimum_worst: Option<f64>,
 }
 
 impl Row {
@@ -108,6 +146,10 @@ impl Row {
             turnaround_mean_hours: each(sums.turnaround_hours),
             turnaround_p90_hours: outcome.totals.turnarounds.quantile(0.9).as_hours_f64(),
             length_hours: outcome.length.as_hours_f64(),
+            over_optimum_jobs: outcome.totals.over_optimum.jobs(),
+            over_optimum_p50: outcome.totals.over_optimum.quantile(0.5),
+            over_optimum_p90: outcome.totals.over_optimum.quantile(0.9),
+            over_optimum_worst: outcome.totals.over_optimum.quantile(1.0),
         }
     }
 
@@ -152,6 +194,10 @@ pub struct Summary {
     pub wait_p90_hours: f64,
     pub wait_max_hours: f64,
     pub turnaround_p90_hours: f64,
+    /// Means over the seeds, and the worst of all; none where no job of the policy has an optimum.
+    pub over_optimum_p50: Option<f64>,
+    pub over_optimum_p90: Option<f64>,
+    pub over_optimum_worst: Option<f64>,
 }
 
 /// Runs every policy with every seed, and keeps the jobs of those seeds that `keep_jobs` names. `done` is told of each run
@@ -188,11 +234,12 @@ pub fn run_one(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Ran, Error> {
     let policies = leeway_policies::all();
-    if policies.get(policy).is_none() {
+    let is_recorded = plan.history.is_some() && policy.as_str() == AS_RECORDED;
+    if policies.get(policy).is_none() && !is_recorded {
         let known = policies.names().map(Name::as_str).collect::<Vec<_>>().join(", ");
         return Err(Error::Policy { name: policy.to_string(), known });
     }
-    let setup = plan.scenario.setup(&Choice { policy: policy.clone(), seed, checked: plan.checked })?;
+    let setup = plan.setup(&Choice { policy: policy.clone(), seed, checked: plan.checked })?;
     let mut jobs = Vec::new();
     let mut keep = |ended: &Ended| {
         if keep_jobs {
@@ -217,6 +264,10 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         let own: Vec<&Row> = rows.iter().filter(|row| row.policy == **policy).collect();
         let each = |figure: &dyn Fn(&Row) -> f64| own.iter().map(|row| figure(row)).collect::<Vec<f64>>();
         let mean = |figure: &dyn Fn(&Row) -> f64| stats::mean(&each(figure));
+        let known_mean = |figure: &dyn Fn(&Row) -> Option<f64>| {
+            let known: Vec<f64> = own.iter().filter_map(|row| figure(row)).collect();
+            (!known.is_empty()).then(|| stats::mean(&known))
+        };
         let costs = each(&|row| row.cost().as_units_f64());
         let against: Vec<f64> = own
             .iter()
@@ -253,6 +304,9 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
             wait_p90_hours: mean(&|row| row.wait_p90_hours),
             wait_max_hours: mean(&|row| row.wait_max_hours),
             turnaround_p90_hours: mean(&|row| row.turnaround_p90_hours),
+            over_optimum_p50: known_mean(&|row| row.over_optimum_p50),
+            over_optimum_p90: known_mean(&|row| row.over_optimum_p90),
+            over_optimum_worst: own.iter().filter_map(|row| row.over_optimum_worst).reduce(f64::max),
         }
     };
     order.iter().map(of).collect()
@@ -263,7 +317,7 @@ pub fn warnings(rows: &[Row]) -> Vec<String> {
     let mut warnings = Vec::new();
     let runs = rows.iter().filter(|row| row.policy == rows[0].policy).count();
     if runs == 1 {
-        warnings.push("one seed is one course of events; another may differ, and there is no interval".into());
+        warnings.push(ONE_SEED.into());
     } else if runs < FEW {
         warnings.push(format!("{runs} seeds for each policy are few; intervals over fewer than {FEW} are rough"));
     }

@@ -209,6 +209,7 @@ fn a_name_that_is_no_scenario_or_policy_is_answered_with_those_that_are() {
         policies: vec!["whole-bil".parse().unwrap()],
         seeds: vec![1],
         threads: 1,
+        history: None,
         checked: false,
     };
     let said = study::study(&plan, &|_| false, &|_| {}).unwrap_err().to_string();

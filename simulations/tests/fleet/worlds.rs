@@ -56,6 +56,7 @@ pub fn plan(scenario: Named, policies: &[&str], seeds: &[u64]) -> Plan {
         policies: policies.iter().map(|policy| policy.parse().unwrap()).collect(),
         seeds: seeds.to_vec(),
         threads: 1,
+        history: None,
         checked: true,
     }
 }

@@ -20,7 +20,7 @@ fn pages_of_scenarios_can_be_looked_at() {
         let policies = scenario.scenario.policies.iter().map(|policy| policy.parse().unwrap()).collect();
         let first = scenario.scenario.seed;
         let seeds = (0..u64::from(scenario.scenario.repetitions)).map(|number| first + number).collect();
-        let mut plan = Plan { scenario, policies, seeds, threads: parallel::cores(), checked: false };
+        let mut plan = Plan { scenario, history: None, policies, seeds, threads: parallel::cores(), checked: false };
         let stem = PathBuf::from(name).file_stem().unwrap().to_string_lossy().into_owned();
         let all = study::study(&plan, &|seed| seed == first, &|_| {}).unwrap();
         let write = |kind: &str, page: String| {

@@ -53,6 +53,7 @@ pub fn plan(policies: &[&str], seeds: &[u64]) -> Plan {
         policies: policies.iter().map(|policy| policy.parse().unwrap()).collect(),
         seeds: seeds.to_vec(),
         threads: 1,
+        history: None,
         checked: false,
     }
 }
@@ -139,5 +140,7 @@ fn job(plan: &Plan, id: JobId, seed: u64, is_spot: bool, hourly: i64) -> Ended {
         egress: Micros::ZERO,
         carbon: 0.6,
         stretches: stretches.into(),
+        source: None,
+        over_optimum: None,
     }
 }

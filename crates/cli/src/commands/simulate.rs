@@ -10,6 +10,7 @@ mod compare;
 mod fit;
 mod import;
 mod optimum;
+mod replay;
 mod run;
 mod scenarios;
 mod sweep;
@@ -20,6 +21,7 @@ const SIMULATE: &str = "Traces are read as they are; README.md of 'simulations' 
 Examples:
   leeway simulate scenarios
   leeway simulate compare price-storm
+  leeway simulate replay --from /var/lib/leeway --policy cheapest
   leeway simulate import auto philly-vc-jobs.csv.gz -o jobs.csv.gz
   leeway simulate optimum traces/gcp-2025-h100/us-east4-a_h100_16.json --gang 16
   leeway simulate bench-spot --set traces --grid small";
@@ -34,6 +36,8 @@ pub enum Command {
     Run(run::Args),
     /// Measure policies on a scenario, each with the same seeds
     Compare(compare::Args),
+    /// Replay an installation's own history under other policies
+    Replay(replay::Args),
     /// Run a scenario under every combination of some settings
     Sweep(sweep::Args),
     /// Turn a recorded job trace into the simulator's own format
@@ -51,6 +55,7 @@ pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Scenarios(args) => scenarios::run(args, terminal),
         Command::Run(args) => run::run(args, terminal),
         Command::Compare(args) => compare::run(args, terminal),
+        Command::Replay(args) => replay::run(args, terminal),
         Command::Sweep(args) => sweep::run(args, terminal),
         Command::Import(args) => import::run(args, terminal),
         Command::Fit(args) => fit::run(args, terminal),

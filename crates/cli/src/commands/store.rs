@@ -101,7 +101,7 @@ fn show(terminal: &Terminal, text: impl FnOnce(&View) -> String, report: &impl S
 }
 
 /// The store's own folder: the one inside a data directory, or what was named when that is a store itself.
-fn store_dir(dir: &Path) -> PathBuf {
+pub fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join(STORE_FOLDER);
     if inner.is_dir() { inner } else { dir.to_path_buf() }
 }

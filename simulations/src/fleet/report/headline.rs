@@ -17,6 +17,15 @@ pub struct Answer {
 }
 
 pub fn answer(view: &View) -> Answer {
+    let mut answer = compared(view);
+    if let (Some(history), Some((_, check))) = (&view.plan.history, &view.happened) {
+        let says = format!("How far to trust this: {}.", history.check_text(check));
+        answer.more.push(says.replace(" %", "\u{a0}%"));
+    }
+    answer
+}
+
+fn compared(view: &View) -> Answer {
     let Some(best) = view.cheapest() else {
         return Answer { sentence: "No job did any work, so there is no cost to compare.".into(), more: Vec::new() };
     };
@@ -186,6 +195,9 @@ fn failures(policy: &Policy) -> String {
 /// What a reader must know before the tables: what `study` warns of, and what went wrong in the runs themselves.
 pub fn warnings(view: &View) -> Vec<String> {
     let mut warnings = Vec::new();
+    if let (Some(history), Some((happened, _))) = (&view.plan.history, &view.happened) {
+        warnings.extend(history.notes(happened));
+    }
     for policy in &view.policies {
         let sum =
             |figure: &dyn Fn(&study::Row) -> u64| policy.runs.iter().map(|ran| figure(&ran.row)).sum::<u64>() as f64;
@@ -226,7 +238,7 @@ pub fn warnings(view: &View) -> Vec<String> {
         }
     }
     if !view.rows.is_empty() {
-        warnings.extend(study::warnings(&view.rows));
+        warnings.extend(view.plan.warnings(&view.rows));
     }
     warnings
 }

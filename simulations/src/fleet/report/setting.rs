@@ -27,6 +27,9 @@ pub fn write(html: &mut Html, view: &View) {
     }
     html.tag("h3").text("Jobs");
     html.tag("ul").hold(|html| {
+        if let Some(history) = &view.plan.history {
+            html.tag("li").text(&format!("{} They were placed by {}.", scenario.about, history.policies_text()));
+        }
         for stream in &scenario.workload {
             html.tag("li").text(&stream_text(stream));
         }
@@ -37,6 +40,10 @@ pub fn write(html: &mut Html, view: &View) {
             html.tag("li").text(&format!("{} more, written out one by one", count(more as f64)));
         }
     });
+    if let Some(history) = &view.plan.history {
+        html.tag("h3").text("What the replay assumes");
+        html.tag("ul").hold(|html| history.assumptions().iter().for_each(|says| html.tag("li").text(says)));
+    }
     let Some(setup) = &view.setup else { return };
     if !setup.shocks.is_empty() {
         html.tag("h3").text("Shocks");
@@ -80,7 +87,7 @@ fn clusters(html: &mut Html, setup: &Setup) {
             Some(zone) => format!("{}, {zone}", spec.region),
             None => spec.region.to_string(),
         };
-        let machines = spec.machines.first();
+        let machines = plan.machines();
         let price = |rate: leeway_model::Rate| format!("${rate}");
         let on_demand = machines.and_then(|machines| machines.on_demand);
         let spot = machines.and_then(|machines| machines.spot);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::outcome::Sums;
+use super::super::regret;
 use super::format::{change, count, dollars, listed, mean_count, per_hour, percent};
 use super::html::Html;
 use super::view::{Policy, View};
@@ -89,6 +90,14 @@ pub fn cost(html: &mut Html, view: &View) {
         columns.push(Column("Against the first", "Cost of an hour of work beside the first policy, seed by seed"));
         columns.push(Column("95 % interval", "Of the paired difference, by a bootstrap over the seeds"));
     }
+    let has_deadlines = view.any(|row| row.with_deadline > 0);
+    if has_deadlines {
+        columns.push(Column(
+            "Over the optimum",
+            "What a job with a deadline cost, over the least it could have cost alone: half of the jobs, nine of ten and \
+             the worst; means of the seeds, and the worst of all",
+        ));
+    }
     columns.push(Column("Egress", "Part of the cost for moving bytes between regions"));
     columns.push(Column("Overrun", "Posted to budgets past their holds, mean of the seeds"));
     columns.push(Column("CO2, kg", "As far as the scenario states what its machines draw"));
@@ -119,6 +128,10 @@ pub fn cost(html: &mut Html, view: &View) {
                 Cell::number(interval, of.against_low)
             });
         }
+        if has_deadlines {
+            let shown = regret::shown(of.over_optimum_p50, of.over_optimum_p90, of.over_optimum_worst);
+            row.push(Cell::number(shown, of.over_optimum_p50.unwrap_or(f64::NAN)));
+        }
         row.push(Cell::number(dollars(of.egress), of.egress));
         let overrun = policy.mean(|ran| ran.row.overrun_micros as f64 / 1e6);
         row.push(Cell::fault(dollars(overrun), overrun));
@@ -127,7 +140,10 @@ pub fn cost(html: &mut Html, view: &View) {
         }
         row
     };
-    table(html, &columns, view.policies.iter().map(row).collect());
+    table(html, &columns, view.listed().iter().map(row).collect());
+    if let Some(note) = regret::footnote(view.outcomes().map(|outcome| &outcome.totals.over_optimum)) {
+        html.tag("p").class("aside").text(&super::sentence(&note));
+    }
     let plans = || view.setup.iter().flat_map(|setup| &setup.clusters);
     let unknown: Vec<String> = plans()
         .filter(|plan| plan.carbon.is_none() || plan.watts.is_none())
@@ -175,7 +191,7 @@ pub fn service(html: &mut Html, view: &View) {
         ]);
         row
     };
-    table(html, &columns, view.policies.iter().map(row).collect());
+    table(html, &columns, view.listed().iter().map(row).collect());
 }
 
 pub fn machines(html: &mut Html, view: &View) {
@@ -203,7 +219,7 @@ pub fn machines(html: &mut Html, view: &View) {
             Cell::number(mean_count(refused), refused),
         ]
     };
-    table(html, &columns, view.policies.iter().map(row).collect());
+    table(html, &columns, view.listed().iter().map(row).collect());
 }
 
 /// How much of each cluster was used.

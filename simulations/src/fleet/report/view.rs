@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::history::{AS_IT_HAPPENED, Check, Happened};
 use super::super::outcome::{Outcome, Sample};
 use super::super::setup::Setup;
 use super::super::study::{self, Plan, Ran, Row, Summary};
@@ -18,9 +19,12 @@ pub struct View<'a> {
     pub is_cut_off: bool,
     /// The world of the first policy and the first seed, where it can still be made.
     pub setup: Option<Setup>,
+    /// Of a history: what happened, and how far the model is from it under the first policy.
+    pub happened: Option<(Happened, Check)>,
 }
 
 /// A policy and its runs.
+#[derive(Clone)]
 pub struct Policy<'a> {
     pub name: &'a str,
     /// Its place in the order, which is also its colour.
@@ -49,12 +53,28 @@ impl<'a> View<'a> {
         let length = rows.iter().map(|row| row.length_hours).fold(0.0, f64::max);
         let busy = ran.iter().map(|ran| busy_until(&ran.outcome.samples)).fold(0.0, f64::max) * 1.04;
         let is_cut_off = busy > 0.0 && busy < 0.75 * length;
-        Self { plan, policies, rows, hours: if is_cut_off { busy } else { length }, is_cut_off, setup }
+        let happened = plan.history.as_ref().zip(plan.policies.first()).map(|(history, first)| {
+            let happened = history.happened();
+            let check = history.check(&happened, first.as_str(), ran);
+            (happened, check)
+        });
+        Self { plan, policies, rows, hours: if is_cut_off { busy } else { length }, is_cut_off, setup, happened }
     }
 
     /// What to say where runs went on longer than the drawings.
     pub fn cut_off(&self) -> String {
         if self.is_cut_off { " Nothing changed after the end of the axis.".into() } else { String::new() }
+    }
+
+    /// The policies, and before them what happened, as a row of its own.
+    pub fn listed(&self) -> Vec<Policy<'_>> {
+        let happened = self.happened.as_ref().map(|(happened, _)| Policy {
+            name: AS_IT_HAPPENED,
+            number: usize::MAX,
+            summary: happened.summary.clone(),
+            runs: vec![&happened.ran],
+        });
+        happened.into_iter().chain(self.policies.iter().cloned()).collect()
     }
 
     pub fn seeds(&self) -> usize {

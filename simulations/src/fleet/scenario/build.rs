@@ -58,6 +58,7 @@ impl Named {
             limit,
             seed: choice.seed,
             shocks: self.shocks(&clusters)?,
+            news: Vec::new(),
             terms: self.terms(&scenario.world)?,
             workload: Workload(jobs::stream(self, &budgets, choice.seed)?),
             config,
@@ -265,7 +266,7 @@ impl Named {
             machines: vec![machines],
             labels: Default::default(),
         };
-        Ok(ClusterPlan { spec, market, carbon: cluster.carbon, watts: cluster.watts })
+        Ok(ClusterPlan { spec, shape: 0, is_told: false, market, carbon: cluster.carbon, watts: cluster.watts })
     }
 
     pub(super) fn accelerators(&self, field: &str, text: &str) -> Result<Accelerators, Error> {

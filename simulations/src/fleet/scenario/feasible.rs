@@ -6,7 +6,7 @@ use leeway_model::cluster::Machines;
 use leeway_model::job::JobSpec;
 use leeway_model::{Bytes, Millis, Timestamp};
 
-use super::super::setup::{ClusterPlan, speed};
+use super::super::setup::ClusterPlan;
 use super::build::MANY;
 use super::jobs::{fixed, law, spec_of};
 use super::workload::{Ask, Capacity};
@@ -55,7 +55,7 @@ impl Checks<'_> {
     /// What jobs ask for beside machines.
     fn ask(&self, field: &str, ask: &Ask) -> Result<(), Error> {
         let wrong = |key: &str, problem: String| Err(self.named.wrong(format!("{field}.ask.{key}"), problem));
-        let fastest = self.clusters.iter().map(|plan| speed(self.config, &plan.spec)).fold(0.0, f64::max);
+        let fastest = self.clusters.iter().map(|plan| plan.speed(self.config)).fold(0.0, f64::max);
         if let Some(deadline) = ask.deadline.filter(|deadline| deadline.is_nan() || deadline * fastest <= 1.0) {
             let least = 1.0 / fastest;
             let problem =

@@ -135,7 +135,8 @@ fn arrival(record: &JobRecord, ask: &Ask, start: Timestamp, budgets: &[BudgetSpe
             size: Some(input.size),
         })
         .collect();
-    Ok(Arrival { at: record.submitted, spec, work: record.runtime, team: record.team.as_str().into(), inputs })
+    let team = record.team.as_str().into();
+    Ok(Arrival { at: record.submitted, spec, work: record.runtime, team, inputs, recorded: None })
 }
 
 /// What a submitter would have written.

@@ -1,10 +1,12 @@
 //! What is true of the jobs under way, beside what the scheduler knows of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use leeway_model::cluster::Region;
 use leeway_model::job::{Job, JobSpec};
 use leeway_model::{Bytes, JobId, Millis, Timestamp};
+
+use super::super::setup::{Arrival, ProgramFailure, Recorded};
 
 /// A job from its arrival until it is told of.
 #[derive(Clone, Debug)]
@@ -24,6 +26,34 @@ pub struct Known {
     pub first_start: Option<Timestamp>,
     /// Work that was done and lost, over all runs.
     pub lost: Millis,
+    /// Failures of its program that are still to come, in order.
+    pub failures: VecDeque<ProgramFailure>,
+    /// Its number in the history that it comes from.
+    pub source: Option<JobId>,
+}
+
+impl Known {
+    /// What is true of a job with this specification, unless its history says otherwise.
+    pub fn of(spec: &JobSpec, work: Millis, team: Box<str>, recorded: Option<&Recorded>) -> Self {
+        let policy = spec.checkpoint.as_ref();
+        let size = recorded.and_then(|of| of.checkpoint).or(policy.and_then(|policy| policy.size));
+        let save = recorded.and_then(|of| of.save).or(policy.and_then(|policy| policy.save_time));
+        let restore = recorded.and_then(|of| of.restore).or(policy.and_then(|policy| policy.restore_time));
+        Self {
+            work,
+            team,
+            inputs: Vec::new(),
+            is_timed: spec.time.deadline.is_some(),
+            saves: policy.is_some(),
+            checkpoint_size: size.unwrap_or(Bytes::ZERO),
+            save: save.unwrap_or(Millis::ZERO),
+            restore: restore.unwrap_or(Millis::ZERO),
+            first_start: None,
+            lost: Millis::ZERO,
+            failures: recorded.map(|of| of.failures.iter().copied().collect()).unwrap_or_default(),
+            source: recorded.map(|of| of.id),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -31,24 +61,17 @@ pub struct Jobs {
     known: BTreeMap<JobId, Known>,
     expected: Option<Known>,
     arrived: u64,
+    /// The numbers that jobs of a history have in this run.
+    numbers: BTreeMap<JobId, JobId>,
 }
 
 impl Jobs {
     /// The next job that the scheduler takes is this one.
-    pub fn expect(&mut self, spec: &JobSpec, work: Millis, team: Box<str>, inputs: Vec<(Region, Bytes)>) {
-        let policy = spec.checkpoint.as_ref();
-        self.expected = Some(Known {
-            work,
-            team,
-            inputs,
-            is_timed: spec.time.deadline.is_some(),
-            saves: policy.is_some(),
-            checkpoint_size: policy.and_then(|policy| policy.size).unwrap_or(Bytes::ZERO),
-            save: policy.and_then(|policy| policy.save_time).unwrap_or(Millis::ZERO),
-            restore: policy.and_then(|policy| policy.restore_time).unwrap_or(Millis::ZERO),
-            first_start: None,
-            lost: Millis::ZERO,
-        });
+    pub fn expect(&mut self, arrival: &mut Arrival) {
+        let team = std::mem::take(&mut arrival.team);
+        let mut known = Known::of(&arrival.spec, arrival.work, team, arrival.recorded.as_deref());
+        known.inputs = std::mem::take(&mut arrival.inputs);
+        self.expected = Some(known);
         self.arrived += 1;
     }
 
@@ -59,12 +82,20 @@ impl Jobs {
     /// The scheduler's row of a job changed.
     pub fn know(&mut self, job: &Job) {
         if let Some(expected) = self.expected.take_if(|_| !self.known.contains_key(&job.id)) {
+            if let Some(source) = expected.source {
+                self.numbers.insert(source, job.id);
+            }
             self.known.insert(job.id, expected);
         }
     }
 
     pub fn get(&self, id: JobId) -> Option<&Known> {
         self.known.get(&id)
+    }
+
+    /// The number in this run of a job of the history.
+    pub fn number(&self, source: JobId) -> Option<JobId> {
+        self.numbers.get(&source).copied()
     }
 
     pub fn change(&mut self, id: JobId) -> Option<&mut Known> {

@@ -24,7 +24,8 @@ const BOOT: u64 = 2;
 impl<S: Store> Fleet<'_, S> {
     /// Machines are ordered.
     pub(in super::super) fn launch(&mut self, order: &LaunchOrder) {
-        let Some(&place) = self.by_name.get(&order.offer.cluster) else { return };
+        let key = (order.offer.cluster.clone(), order.offer.shape.clone());
+        let Some(&place) = self.by_shape.get(&key) else { return };
         if self.runs.slot(order.run).is_some() {
             return;
         }
@@ -57,8 +58,8 @@ impl<S: Store> Fleet<'_, S> {
             Doing::Booting => self.stage(slot),
             Doing::Staging => Ok(()),
             Doing::Restoring => self.begin(slot),
-            Doing::Program(program) if program.at(self.kernel.now()).work < program.total => self.saved(slot, program),
-            Doing::Program(program) => self.end_program(slot, program, 0),
+            Doing::Program(program) if program.at(self.kernel.now()).work < program.last() => self.saved(slot, program),
+            Doing::Program(program) => self.end_by_itself(slot, program),
             Doing::Doomed(program) => self.end_program(slot, program, KILLED),
             Doing::LastSave { program, work } => {
                 let id = run.id;
@@ -155,6 +156,7 @@ impl<S: Store> Fleet<'_, S> {
             since: now,
             base: run.restore.as_ref().map_or(0, |checkpoint| checkpoint.step),
             total: known.work.as_millis(),
+            fails: known.failures.front().map(|failure| (failure.at.as_millis(), failure.exit_code)),
             speed: self.places[run.place].speed,
             every: interval.filter(|_| known.saves),
             save: known.save,
@@ -181,6 +183,15 @@ impl<S: Store> Fleet<'_, S> {
             Some(saved) => self.publish(slot, saved, reached.saves),
             None => Ok(()),
         }
+    }
+
+    fn end_by_itself(&mut self, slot: u32, program: Program) -> Result<(), Error> {
+        if program.fails.is_some()
+            && let Some(known) = self.runs.get(slot).map(|run| run.id.job).and_then(|job| self.jobs.change(job))
+        {
+            known.failures.pop_front();
+        }
+        self.end_program(slot, program, program.exit_code())
     }
 
     /// The program ends by itself or is killed; its newest checkpoint is known by then.

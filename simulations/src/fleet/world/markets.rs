@@ -22,6 +22,7 @@ impl<S: Store> Fleet<'_, S> {
         let news = self.places[place].advance();
         self.plan_market(place);
         match news {
+            Some(News::Price | News::Capacity) if self.places[place].is_told => Ok(()),
             Some(News::Price) => self.tell_price(place),
             Some(News::Capacity) => self.tell_capacity(place),
             Some(News::Reclaim { alive, notice }) => self.warn(place, alive, notice),

@@ -21,6 +21,8 @@ pub struct Place {
     /// Kilograms of CO2 of a machine-hour, where it is known.
     pub carbon: Option<f64>,
     market: Option<Replay>,
+    /// The scheduler learns of its prices by the news of the run.
+    pub is_told: bool,
     /// What the market says, shocks not counted.
     price: Rate,
     nodes: Option<u32>,
@@ -78,7 +80,7 @@ pub enum News {
 
 impl Place {
     pub fn new(plan: &ClusterPlan, speed: f64, notice: Millis, start: Timestamp) -> Self {
-        let shape = plan.spec.machines.first().map_or_else(|| plan.spec.name.clone(), |m| m.shape.name.clone());
+        let shape = plan.machines().map_or_else(|| plan.spec.name.clone(), |m| m.shape.name.clone());
         let spot = OfferKey { cluster: plan.spec.name.clone(), shape, capacity: CapacityType::Spot };
         let market =
             plan.market.as_ref().map(|trace| Replay::new(trace, Options { default_notice: notice, end: End::Wrap }));
@@ -88,7 +90,8 @@ impl Place {
             spot,
             speed,
             carbon: plan.carbon.zip(plan.watts).map(|(grams, watts)| grams * watts / 1e6),
-            price: plan.spec.machines.first().and_then(|m| m.spot).unwrap_or(Rate::ZERO),
+            is_told: plan.is_told,
+            price: plan.machines().and_then(|m| m.spot).unwrap_or(Rate::ZERO),
             market,
             nodes: None,
             price_factors: Vec::new(),

@@ -14,6 +14,8 @@ pub struct Program {
     pub base: u64,
     /// Work in all.
     pub total: u64,
+    /// It ends by itself once so much is done, and with which code.
+    pub fails: Option<(u64, i32)>,
     pub speed: f64,
     /// Wall time of work between two saves; `None` where nothing is saved.
     pub every: Option<Millis>,
@@ -32,9 +34,19 @@ pub struct Reached {
 }
 
 impl Program {
+    /// Work that is done when it ends by itself.
+    pub fn last(&self) -> u64 {
+        self.fails.map_or(self.total, |(at, _)| at.min(self.total)).max(self.base)
+    }
+
+    /// The code with which it ends by itself.
+    pub fn exit_code(&self) -> i32 {
+        self.fails.map_or(0, |(_, code)| code)
+    }
+
     /// When it ends if nothing comes between.
     pub fn end(&self) -> Timestamp {
-        let wall = self.wall(self.total.saturating_sub(self.base));
+        let wall = self.wall(self.last() - self.base);
         let saves = self.every.map_or(0, |every| wall.saturating_sub(1) / every.as_millis().max(1));
         self.since.after(Millis::new(wall.saturating_add(saves.saturating_mul(self.save.as_millis()))))
     }
@@ -51,8 +63,8 @@ impl Program {
                 (work, cycles, cycles * every)
             }
         };
-        let total = self.total.max(self.base);
-        let done = |wall: u64| self.base.saturating_add((wall as f64 * self.speed) as u64).min(total);
+        let last = self.last();
+        let done = |wall: u64| self.base.saturating_add((wall as f64 * self.speed) as u64).min(last);
         Reached { work: done(work), saved: (saves > 0).then(|| done(saved)), saves }
     }
 
@@ -77,7 +89,15 @@ mod tests {
 
     fn program(every: Option<u64>) -> Program {
         let every = every.map(Millis::new);
-        Program { since: Timestamp::from_millis(1_000), base: 50, total: 350, speed: 1.0, every, save: Millis::new(10) }
+        Program {
+            since: Timestamp::from_millis(1_000),
+            base: 50,
+            total: 350,
+            fails: None,
+            speed: 1.0,
+            every,
+            save: Millis::new(10),
+        }
     }
 
     fn at(program: &Program, passed: i64) -> (u64, Option<u64>) {
@@ -102,6 +122,15 @@ mod tests {
         assert_eq!((program.end(), at(&program, 299)), (Timestamp::from_millis(1_300), (349, None)));
     }
 
+    #[test]
+    fn a_program_that_fails_stops_at_its_work_or_at_once() {
+        let failing = |at| Program { fails: Some((at, 3)), ..program(Some(100)) };
+        let of = |program: Program| (program.end().as_millis() - 1_000, program.last(), program.exit_code());
+        assert_eq!(of(failing(200)), (160, 200, 3), "one save on the way");
+        assert_eq!(of(failing(20)), (0, 50, 3), "what is behind its checkpoint fails it at once");
+        assert_eq!(of(failing(900)), (320, 350, 3));
+    }
+
     proptest! {
         #[test]
         fn it_is_done_at_its_end_and_not_before(
@@ -109,7 +138,7 @@ mod tests {
             save in 0_u64..500,
         ) {
             let program = Program {
-                since: Timestamp::ZERO, base, total: base + left, speed,
+                since: Timestamp::ZERO, base, total: base + left, fails: None, speed,
                 every: every.map(Millis::new), save: Millis::new(save),
             };
             let end = program.end();

@@ -1,9 +1,9 @@
 //! `leeway simulate compare`: policies, and orders of the queue, on one scenario, seed by seed.
 
-use leeway_simulations::fleet::export;
 use leeway_simulations::fleet::report::{self, format::dollars};
 use leeway_simulations::fleet::scenario::Named;
 use leeway_simulations::fleet::study::{self, Plan, Ran, Row, Summary};
+use leeway_simulations::fleet::{export, regret};
 use serde_json::json;
 
 use super::world::{self, Files, Many, World};
@@ -14,7 +14,8 @@ use crate::terminal::{Terminal, View};
 
 const AFTER: &str = "Every policy meets the same jobs, markets and luck under one seed, so that differences are those of \
 the policies. AGAINST is the cost of an hour of work against the first policy, seed by seed, with the 95 % interval of a \
-bootstrap. Exits with 1 when jobs were left over.
+bootstrap. OVER OPTIMUM is what jobs with a deadline cost over the least that each could have cost alone: half of them, \
+nine of ten and the worst; a note says which jobs have no such figure. Exits with 1 when jobs were left over.
 
 Examples:
   leeway simulate compare price-storm
@@ -82,7 +83,8 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let ran = told?;
     let rows: Vec<Row> = ran.iter().map(|ran| ran.row.clone()).collect();
     let summaries = study::summaries(&rows);
-    let warnings = study::warnings(&rows);
+    let mut warnings = plan.warnings(&rows);
+    warnings.extend(regret::footnote(ran.iter().map(|ran| &ran.outcome.totals.over_optimum)));
     if let Some(path) = &args.files.runs {
         world::write(path, &export::runs(path, &rows).map_err(|error| Failure::new(Exit::Error, "EXPORT", error))?)?;
     }
@@ -90,7 +92,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         world::write(path, report::page(plan, &ran).as_bytes())?;
     }
     terminal.show(
-        |view| table(&summaries, view),
+        |view| table(None, &summaries, view),
         || {
             json!({
                 "scenario": plan.scenario.name,
@@ -108,35 +110,46 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     Ok(if rows.iter().any(|row| row.open > 0) { Exit::Error } else { Exit::Success })
 }
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("POLICY", Align::Left, Keep::Always),
     ("COST", Align::Right, Keep::Always),
     ("AN HOUR OF WORK", Align::Right, Keep::Always),
     ("AGAINST", Align::Right, Keep::Always),
     ("95 %", Align::Right, Keep::Roomy(1)),
-    ("DONE", Align::Right, Keep::Roomy(3)),
+    ("OVER OPTIMUM", Align::Right, Keep::Roomy(2)),
+    ("DONE", Align::Right, Keep::Roomy(4)),
     ("MISSED", Align::Right, Keep::Filled),
-    ("SPOT", Align::Right, Keep::Roomy(4)),
-    ("LOST", Align::Right, Keep::Roomy(5)),
-    ("EGRESS", Align::Right, Keep::Roomy(6)),
-    ("WAIT P90", Align::Right, Keep::Roomy(2)),
-    ("WORST", Align::Right, Keep::Roomy(7)),
+    ("SPOT", Align::Right, Keep::Roomy(5)),
+    ("LOST", Align::Right, Keep::Roomy(6)),
+    ("EGRESS", Align::Right, Keep::Roomy(7)),
+    ("WAIT P90", Align::Right, Keep::Roomy(3)),
+    ("WORST", Align::Right, Keep::Roomy(8)),
 ];
 
-pub fn table(summaries: &[Summary], view: &View) -> String {
+/// `happened` stands above the policies and is compared with nothing.
+pub fn table(happened: Option<&Summary>, summaries: &[Summary], view: &View) -> String {
     let mut listing = Listing::new(COLUMNS);
-    for (number, of) in summaries.iter().enumerate() {
+    let happened_first = happened.into_iter().map(|of| (0, of));
+    for (number, of) in happened_first.chain(summaries.iter().enumerate()) {
         let is_first = number == 0;
         let change = |share: f64| format!("{:+.1} %", share * 100.0);
         listing.row([
             of.policy.as_str().into(),
             dollars(of.cost).into(),
             format!("${:.4}", of.cost_per_work_hour).into(),
-            if is_first { "".into() } else { change(of.cost_against_first).into() },
-            if is_first {
+            if is_first || of.cost_against_first.is_nan() || of.cost_per_work_hour == 0.0 {
+                "".into()
+            } else {
+                change(of.cost_against_first).into()
+            },
+            if is_first || of.runs < 2 {
                 "".into()
             } else {
                 format!("{}..{}", change(of.against_low), change(of.against_high)).into()
+            },
+            match of.with_deadline {
+                0.0 => Field::idle(""),
+                _ => regret::shown(of.over_optimum_p50, of.over_optimum_p90, of.over_optimum_worst).into(),
             },
             format!("{:.0} of {:.0}", of.succeeded, of.jobs + of.open).into(),
             match of.missed {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use leeway_simulations::fleet::export;
 use leeway_simulations::fleet::outcome::Sums;
 use leeway_simulations::fleet::report::{self, format::dollars};
 use leeway_simulations::fleet::run::Progress;
 use leeway_simulations::fleet::study::{self, Plan, Ran};
+use leeway_simulations::fleet::{export, regret};
 use serde_json::json;
 
 use super::world::{self, Many, World};
@@ -77,6 +77,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
                     "state": state.as_str(), "count": count,
                 })).collect::<Vec<_>>(),
                 "failures": outcome.totals.failures,
+                "over_optimum_left_out": outcome.totals.over_optimum.left_out,
                 "launches_refused": outcome.totals.launches_refused,
                 "moved_between_regions_bytes": outcome.moved_between_regions.get(),
                 "events": outcome.events,
@@ -87,6 +88,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     if outcome.open > 0 {
         let states = study::open_states(outcome);
         terminal.remark(&format!("note: {} jobs had not ended when the run was given up: {states}", outcome.open));
+    }
+    if let Some(note) = regret::footnote(std::iter::once(&outcome.totals.over_optimum)) {
+        terminal.remark(&format!("note: {note}"));
     }
     for (code, count) in &outcome.totals.failures {
         terminal.remark(&format!("note: {count} jobs failed with {code}"));
@@ -125,6 +129,11 @@ fn text(plan: &Plan, ran: &Ran, view: &View) -> String {
     fact("done", row.succeeded.to_string(), format!("{} failed, {} left over", row.failed, row.open));
     if row.with_deadline > 0 {
         fact("deadlines", row.with_deadline.to_string(), format!("{} missed", row.missed));
+    }
+    if row.with_deadline > 0 {
+        let shown = regret::shown(row.over_optimum_p50, row.over_optimum_p90, row.over_optimum_worst);
+        let says = format!("half, 90 % and worst of {} jobs", row.over_optimum_jobs);
+        fact("over optimum", shown, says);
     }
     fact("machine-hours", format!("{paid:.0}"), format!("{:.0} % spot", share(row.spot_hours)));
     fact("work", format!("{:.0} h", row.work_hours), format!("{:.1} h more were lost and done again", row.lost_hours));

@@ -67,20 +67,7 @@ impl World {
     /// A plan for the policies and repetitions that are asked for, or the scenario's.
     pub fn plan(&self, scenario: Named, many: &Many) -> Result<Plan, Failure> {
         let of = &scenario.scenario;
-        let names = if many.policies.is_empty() { &of.policies } else { &many.policies };
-        let known = leeway_policies::all();
-        let mut chosen: Vec<Name> = Vec::new();
-        for name in names {
-            let found = name.parse::<Name>().ok().filter(|name| known.get(name).is_some());
-            let Some(found) = found else {
-                let known = known.names().map(Name::as_str).collect::<Vec<_>>().join(", ");
-                let message = format!("there is no policy '{}'; there are {known}", name.escape_debug());
-                return Err(Failure::new(Exit::Usage, "NO_POLICY", message));
-            };
-            if !chosen.contains(&found) {
-                chosen.push(found);
-            }
-        }
+        let chosen = policies(if many.policies.is_empty() { &of.policies } else { &many.policies })?;
         let wrong = |field: &str, problem: &str| {
             let message = format!("{}: {field}: {problem}", scenario.name);
             Err(Failure::new(Exit::Usage, "INVALID_SCENARIO", message))
@@ -98,9 +85,28 @@ impl World {
             seeds: (0..u64::from(count)).map(|number| first.wrapping_add(number)).collect(),
             threads: many.threads(),
             checked: self.check,
+            history: None,
             scenario,
         })
     }
+}
+
+/// The policies of these names, each once.
+pub fn policies(names: &[String]) -> Result<Vec<Name>, Failure> {
+    let known = leeway_policies::all();
+    let mut chosen: Vec<Name> = Vec::new();
+    for name in names {
+        let found = name.parse::<Name>().ok().filter(|name| known.get(name).is_some());
+        let Some(found) = found else {
+            let known = known.names().map(Name::as_str).collect::<Vec<_>>().join(", ");
+            let message = format!("there is no policy '{}'; there are {known}", name.escape_debug());
+            return Err(Failure::new(Exit::Usage, "NO_POLICY", message));
+        };
+        if !chosen.contains(&found) {
+            chosen.push(found);
+        }
+    }
+    Ok(chosen)
 }
 
 /// A scenario that cannot be read.
