@@ -124,7 +124,8 @@ fn variables(agent: &Agent, places: &Places, restored: Option<&Restored>) -> BTr
     set("SKYPILOT_NODE_RANK", assignment.rank.to_string().into());
     set("SKYPILOT_NUM_NODES", agent.world_size().to_string().into());
     set("SKYPILOT_NODE_IPS", assignment.node_addresses.join("\n").into());
-    set("SKYPILOT_TASK_ID", agent.run.to_string().into());
+    // One id over all recoveries, for it is put into the names of outputs and experiments.
+    set("SKYPILOT_TASK_ID", agent.run.job.to_string().into());
     set("LEEWAY_NOTICE_FILE", places.notice.clone().into());
     set("LEEWAY_CONTROL_FILE", places.control.clone().into());
     set("LEEWAY_PROGRESS_FILE", places.progress.clone().into());

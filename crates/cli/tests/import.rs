@@ -47,6 +47,17 @@ fn a_bad_line_ends_the_import_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_trace_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(&folder.path().join("philly.csv"));
+    fs::write(&from, JOBS).unwrap();
+    let same = text(&folder.path().join(".").join("philly.csv"));
+    let said = error(&["simulate", "import", "auto", &from, "--lenient", "-o", &same], 2);
+    assert!(said.contains("is the trace itself"), "{said}");
+    assert_eq!(fs::read_to_string(&from).unwrap(), JOBS);
+}
+
+#[test]
 fn what_is_no_job_trace_is_refused_with_the_formats_that_are() {
     let folder = tempfile::tempdir().unwrap();
     let (from, to) = (text(&folder.path().join("x.csv")), text(&folder.path().join("jobs.csv")));

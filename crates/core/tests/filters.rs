@@ -384,6 +384,24 @@ fn a_price_limit_of_one_alternative_does_not_bind_another() {
 }
 
 #[test]
+fn a_gang_larger_than_any_offer_is_told_that_it_can_never_run() {
+    let mut desk =
+        fleet([cluster("east", "aws/us-east-1", 4, "", "3.06"), cluster("west", "aws/us-west-2", 2, "", "3.06")]);
+    let of = |nodes: u32| JobSpec { nodes, ..job("train") };
+    let id = desk.submit(of(9));
+    let reason = desk.scheduler.reason(desk.job(id)).unwrap();
+    assert_eq!(reason.code.as_ref(), "NO_OFFERS");
+    assert!(
+        reason.message.contains("needs 9 machines at once") && reason.message.contains("more than 4"),
+        "{reason:?}"
+    );
+    let running = desk.submit(of(4));
+    assert_eq!(desk.state(running), JobState::Starting);
+    let later = desk.submit(of(3));
+    assert_eq!(desk.scheduler.reason(desk.job(later)).unwrap().code.as_ref(), "NO_CAPACITY", "it only has to wait");
+}
+
+#[test]
 fn a_job_that_only_its_hourly_limit_keeps_waiting_says_so_until_a_price_falls() {
     let mut desk = fleet([
         cluster("east", "aws/us-east-1", 1, "1.20", "3.06"),

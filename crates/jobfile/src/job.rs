@@ -101,8 +101,9 @@ fn assemble(fields: &mut Fields<'_>, name: Option<Text>, context: &Context, repo
             .take_stated("value_per_hour", report)
             .and_then(|field| field.money_per_hour(context.currency, report)),
     };
+    let deadline = fields.take_stated("deadline", report).and_then(|field| field.deadline(context.now, report));
     let time = TimeTerms {
-        deadline: fields.take_stated("deadline", report).and_then(|field| field.deadline(context.now, report)),
+        deadline: deadline.map(|(at, _)| at),
         estimate: fields.take_stated("estimate", report).and_then(|field| field.length(report)),
         max_duration: fields.take_stated("max_duration", report).and_then(|field| field.length(report)),
     };
@@ -142,6 +143,7 @@ fn assemble(fields: &mut Fields<'_>, name: Option<Text>, context: &Context, repo
     };
     Some(JobFile {
         spec,
+        deadline_in: deadline.and_then(|(_, length)| length),
         secrets: environment.secrets,
         workdir,
         mounts: mounts.unwrap_or_default(),

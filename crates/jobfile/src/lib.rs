@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use leeway_model::job::JobSpec;
-use leeway_model::{Currency, JobId, Name, Timestamp};
+use leeway_model::{Currency, JobId, Millis, Name, Timestamp};
 
 pub use error::{Code, Error, Errors, Position};
 
@@ -77,6 +77,8 @@ pub struct JobFile {
     /// Complete but for what only a submission can add: `program.secrets`, `program.workdir` and `program.mounts` are
     /// empty until they are sealed and uploaded, `depends_on` until every job's id is known.
     pub spec: JobSpec,
+    /// The deadline as a length from the submission on, where the file has it so; the spec's is counted from `now`.
+    pub deadline_in: Option<Millis>,
     /// Plain values by the name of the variable. Never logged, shown or stored: seal them first.
     pub secrets: BTreeMap<String, String>,
     /// The local folder to upload. Whether it exists is not checked here.
@@ -114,6 +116,7 @@ impl fmt::Debug for JobFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobFile")
             .field("spec", &self.spec)
+            .field("deadline_in", &self.deadline_in)
             .field("secrets", &self.secrets.keys().map(|name| (name, "<secret>")).collect::<BTreeMap<_, _>>())
             .field("workdir", &self.workdir)
             .field("mounts", &self.mounts)

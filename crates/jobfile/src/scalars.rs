@@ -79,16 +79,17 @@ impl Field<'_> {
         }
     }
 
-    /// An instant, or a length from now on such as `+6h`; it must lie ahead.
-    pub fn deadline(&self, now: Timestamp, report: &mut Report) -> Option<Timestamp> {
+    /// An instant, or a length from now on such as `+6h`, which is given back as well; it must lie ahead.
+    pub fn deadline(&self, now: Timestamp, report: &mut Report) -> Option<(Timestamp, Option<Millis>)> {
         const FIX: &str = "write an instant such as 2026-03-14T15:09:26Z or a length from now such as +6h";
         let Some(text) = self.literal() else {
             self.wrong_type("an instant", FIX, report);
             return None;
         };
         let horizon = now.after(Millis::from_hours(24 * 366 * 10));
-        let instant = match text.strip_prefix('+') {
-            Some(length) => length.parse::<Millis>().map(|length| now.after(length)).ok(),
+        let length = text.strip_prefix('+').map(|length| length.parse::<Millis>().ok());
+        let instant = match length {
+            Some(length) => length.map(|length| now.after(length)),
             None => text.parse().ok(),
         };
         match instant {
@@ -100,7 +101,7 @@ impl Field<'_> {
             Some(at) if at > horizon => {
                 self.fail(Code::OutOfRange, "is more than 10 years ahead", "write an earlier instant", report);
             }
-            Some(at) => return Some(at),
+            Some(at) => return Some((at, length.flatten())),
         }
         None
     }

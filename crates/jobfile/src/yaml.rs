@@ -63,7 +63,8 @@ impl Node<'_> {
 /// The documents of a text that hold anything. Mistakes go to the report.
 pub(crate) fn documents<'a>(text: &'a str, report: &mut Report) -> Vec<Node<'a>> {
     if text.len() > MAX_FILE_BYTES {
-        let problem = format!("the file has {} bytes; a job file may have at most {MAX_FILE_BYTES}", text.len());
+        // Whoever reads files stops soon after that many, so the length of this text is not the file's.
+        let problem = format!("the file has more than {MAX_FILE_BYTES} bytes, the most that a job file may have");
         report.file(Code::FileTooLarge, None, problem, "move scripts and data into files of their own");
         return Vec::new();
     }

@@ -220,7 +220,9 @@ fn money_states_its_currency_and_is_never_a_float() {
 fn deadlines_are_instants_ahead_or_lengths_from_now() {
     let now = context().now;
     assert_eq!(job("deadline: +6h").spec.time.deadline, Some(now.after(Millis::from_hours(6))));
+    assert_eq!(job("deadline: +6h").deadline_in, Some(Millis::from_hours(6)));
     assert_eq!(job("deadline: 2026-03-14T13:00:00Z").spec.time.deadline, Some(now.after(Millis::from_hours(1))));
+    assert_eq!(job("deadline: 2026-03-14T13:00:00Z").deadline_in, None);
     for (value, code) in [
         ("2026-03-14T12:00:00Z", Code::OutOfRange),
         ("2126-03-14T12:00:00Z", Code::OutOfRange),

@@ -195,6 +195,11 @@ impl Fleet {
         self.groups[group.0 as usize].priced.iter().copied()
     }
 
+    /// Machines that its cluster says it has of an offer's shape; `None` when it does not say.
+    pub fn declared(&self, id: OfferId) -> Option<u32> {
+        self.pools[self.slot(id).pool].count
+    }
+
     /// Machines that a new run could take: the lesser of what the cluster has left and what the market allows.
     /// `None` when neither is known.
     pub fn free(&self, id: OfferId) -> Option<u32> {

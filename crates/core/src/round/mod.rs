@@ -119,6 +119,14 @@ impl Scheduler {
         if self.fleet.is_empty() {
             return Reason::new("NO_OFFERS", "no cluster offers any machine; register one with 'leeway clusters add'");
         }
+        if let Some(most) = self.most_together(job).filter(|most| (1..job.spec.nodes).contains(most)) {
+            let nodes = job.spec.nodes;
+            let message = format!(
+                "the job needs {nodes} machines at once, and no offer that fits has more than {most} altogether; ask for \
+                 fewer, or declare more of them"
+            );
+            return Reason::new("NO_OFFERS", message);
+        }
         if search.fits_later {
             return no_capacity();
         }
@@ -161,6 +169,16 @@ impl Scheduler {
                 Reason::new("NO_OFFERS", message)
             }
         }
+    }
+
+    /// The most machines of one offer that a gang could ever have of what fits it; `None` where a cluster states no
+    /// number, or nobody needs to know.
+    fn most_together(&self, job: &Job) -> Option<u32> {
+        if job.spec.nodes < 2 {
+            return None;
+        }
+        let fitting = self.fleet.iter().filter(|(_, slot)| filter::alternative(&job.spec, slot).is_ok());
+        fitting.map(|(offer, _)| self.fleet.declared(offer)).try_fold(0, |most, count| Some(most.max(count?)))
     }
 
     /// A job's policy: its own, that for deadlines where it has one, or the default. One that is no longer installed

@@ -135,6 +135,21 @@ impl From<&TimeTerms> for pb::TimeTerms {
             deadline_ms: value.deadline.map(Timestamp::as_millis),
             estimate_ms: value.estimate.map(Millis::as_millis),
             max_duration_ms: value.max_duration.map(Millis::as_millis),
+            deadline_in_ms: None,
+        }
+    }
+}
+
+impl pb::JobSpec {
+    /// Makes an instant of a deadline that counts from the moment a submission is taken. To be done after the request was
+    /// told from others by its bytes, so that one that is sent again is the same.
+    pub fn settle_deadline(&mut self, now: Timestamp) {
+        if let Some(time) = &mut self.time
+            && time.deadline_ms.is_none()
+            && let Some(Ok(length)) = time.deadline_in_ms.map(|length| check::length("deadline_in_ms", length))
+        {
+            time.deadline_ms = Some(now.after(length).as_millis());
+            time.deadline_in_ms = None;
         }
     }
 }
@@ -143,6 +158,14 @@ impl TryFrom<pb::TimeTerms> for TimeTerms {
     type Error = Invalid;
 
     fn try_from(wire: pb::TimeTerms) -> Result<Self, Invalid> {
+        if let Some(length) = wire.deadline_in_ms {
+            check::length("deadline_in_ms", length)?;
+            let problem = match wire.deadline_ms {
+                Some(_) => "and deadline_ms exclude each other; give one of them",
+                None => "counts from a submission, and this is none; give deadline_ms",
+            };
+            return Err(Invalid::new("deadline_in_ms", problem));
+        }
         Ok(Self {
             deadline: check::optional_instant("deadline_ms", wire.deadline_ms)?,
             estimate: check::optional_length("estimate_ms", wire.estimate_ms)?,

@@ -187,6 +187,7 @@ fn t_09_lengths_of_time_lie_between_a_second_and_ten_years() {
         let some = Some(millis);
         refused_job(|w| w.time.as_mut().unwrap().estimate_ms = some, "time.estimate_ms", "(1 s) to");
         refused_job(|w| w.time.as_mut().unwrap().max_duration_ms = some, "time.max_duration_ms", "(1 s) to");
+        refused_job(|w| w.time.as_mut().unwrap().deadline_in_ms = some, "time.deadline_in_ms", "(1 s) to");
         refused_job(|w| w.checkpoint.as_mut().unwrap().interval_ms = some, "checkpoint.interval_ms", "(1 s) to");
         refused_job(|w| w.retry.as_mut().unwrap().within_ms = some, "retry.within_ms", "(1 s) to");
     }

@@ -80,6 +80,11 @@ impl Jobs {
     }
 }
 
+/// Deadlines that count from a submission begin now.
+fn settle<'a>(specs: impl IntoIterator<Item = &'a mut Option<pb::JobSpec>>, now: Timestamp) {
+    specs.into_iter().flatten().for_each(|spec| spec.settle_deadline(now));
+}
+
 /// A client's request id within its owner: two owners may choose the same one.
 fn key(owner: &Name, id: &str, body: [u8; 32]) -> RequestKey {
     RequestKey { id: format!("{owner}/{id}").into(), body }
@@ -132,8 +137,9 @@ impl JobService for Jobs {
         &self,
         request: Request<pb::SubmitJobRequest>,
     ) -> Result<Response<pb::SubmitJobResponse>, Status> {
-        let request = request.into_inner();
+        let mut request = request.into_inner();
         let body = self.0.keys.digest(&request.encode_to_vec());
+        settle([&mut request.spec], self.0.clock.now());
         let submit = request.into_model(self.0.ledger())?;
         let submission = self.admit(submit.submission).await?;
         let request = Some(key(&submission.spec.owner, &submit.client_request_id, body));
@@ -152,8 +158,9 @@ impl JobService for Jobs {
         &self,
         request: Request<pb::SubmitJobsRequest>,
     ) -> Result<Response<pb::SubmitJobsResponse>, Status> {
-        let request = request.into_inner();
+        let mut request = request.into_inner();
         let body = self.0.keys.digest(&request.encode_to_vec());
+        settle(request.submissions.iter_mut().map(|one| &mut one.spec), self.0.clock.now());
         let batch = request.into_model(self.0.ledger())?;
         let id = batch.client_request_id.clone();
         let mut results: Vec<Option<pb::SubmissionResult>> =
@@ -293,7 +300,9 @@ impl JobService for Jobs {
         request: Request<pb::DryRunJobRequest>,
     ) -> Result<Response<pb::DryRunJobResponse>, Status> {
         let ledger = self.0.ledger();
-        let spec = check::required("spec", request.into_inner().spec)?.into_model(ledger).within("spec")?;
+        let mut request = request.into_inner();
+        settle([&mut request.spec], self.0.clock.now());
+        let spec = check::required("spec", request.spec)?.into_model(ledger).within("spec")?;
         let look = move |view: &mut crate::driver_loop::View<'_>| {
             (view.scheduler.policy_for(&spec), view.scheduler.dry_run(spec), view.now)
         };

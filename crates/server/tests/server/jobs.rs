@@ -43,6 +43,32 @@ async fn a_02_the_same_request_id_with_another_body_is_refused_and_creates_nothi
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_01_a_deadline_that_counts_from_the_submission_is_the_same_request_when_it_is_sent_again() {
+    const HOUR_MS: i64 = 3_600_000;
+    let data = tempfile::tempdir().unwrap();
+    let server = fake::start(data.path(), &Pretender::default()).await;
+    let mut jobs = fake::jobs(&server).await;
+    let timed = |length: i64| pb::JobSpec {
+        time: Some(pb::TimeTerms { deadline_in_ms: Some(length as u64), ..Default::default() }),
+        ..spec("a")
+    };
+    let first = submitted(&mut jobs, "id", timed(HOUR_MS)).await;
+    // Later, so that the same length leads to another instant.
+    let job = jobs.get_job(pb::GetJobRequest { job_id: first.clone() }).await.unwrap().into_inner().job.unwrap();
+    let deadline = job.spec.unwrap().time.unwrap().deadline_ms.unwrap();
+    let taken = job.submitted_ms - (deadline - HOUR_MS);
+    assert!((0..10_000).contains(&taken), "it counts from when the job was taken, not {taken} ms before");
+    assert_eq!(submitted(&mut jobs, "id", timed(HOUR_MS)).await, first);
+    let error = jobs.submit_job(submit("id", timed(2 * HOUR_MS))).await.unwrap_err();
+    assert_eq!(reason_of(&error).as_deref(), Some("IDEMPOTENCY_KEY_REUSED"));
+    let mut both = timed(HOUR_MS);
+    both.time.as_mut().unwrap().deadline_ms = Some(deadline);
+    let error = jobs.submit_job(submit("both", both)).await.unwrap_err();
+    assert!(error.message().contains("exclude each other"), "{error}");
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_submissions_share_flushes() {
     let data = tempfile::tempdir().unwrap();
     let server = fake::start(data.path(), &Pretender::default()).await;

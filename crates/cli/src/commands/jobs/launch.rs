@@ -141,6 +141,11 @@ fn invalid(path: &Path, errors: &leeway_jobfile::Errors, secrets: &BTreeMap<Stri
 /// The job as it travels, without what was not uploaded yet.
 fn wire(job: &JobFile, currency: Currency) -> pb::JobSpec {
     let mut spec = pb::JobSpec::from_model(&job.spec, currency);
+    if let Some(length) = job.deadline_in {
+        // The server counts from when it takes the job, so that the same file is the same request when it is sent again.
+        let time = spec.time.get_or_insert_default();
+        (time.deadline_ms, time.deadline_in_ms) = (None, Some(length.as_millis()));
+    }
     let program = spec.program.get_or_insert_default();
     program.secret_names = job.secrets.keys().cloned().collect();
     let before = job.depends_on.iter().filter_map(|one| match one {

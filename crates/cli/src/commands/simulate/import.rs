@@ -65,6 +65,10 @@ fn after_help() -> String {
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    if let Some(same) = args.files.iter().find(|file| is_same(file, &args.output)) {
+        let message = format!("--output {} is the trace itself; write to another file", same.display());
+        return Err(Failure::new(Exit::Usage, "OUTPUT_IS_INPUT", message));
+    }
     let options = Options { format: args.format.0, lenient: args.lenient };
     let mut jobs = Jobs::open(&args.files, options).map_err(|error| refused(&error))?;
     let mut output = Output::create(&args.output).map_err(|error| Failure::file(&args.output, &error))?;
@@ -96,6 +100,11 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         terminal.remark(&format!("skipped: {bad}"));
     }
     Ok(Exit::Success)
+}
+
+/// Whether two paths lead to one file that is there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 fn copy(
