@@ -64,14 +64,29 @@ fn b_03_a_job_whose_budget_ends_saves_and_ends_inside_its_hold() {
     assert_eq!(simulation.job(id).state, JobState::Succeeded);
 }
 
-#[test]
-fn b_04_what_a_slow_stop_costs_beyond_its_hold_is_overrun_freezes_and_is_told() {
-    let mut simulation = with_cap(4, Micros::from_units(100));
+/// A job is cancelled, and its machines stay for two hours more.
+fn stopped_slowly(cap: Micros) -> Simulation {
+    let mut simulation = with_cap(4, cap);
     let id = add(&mut simulation, job("a"));
     until_running(&mut simulation, id);
     simulation.cloud.stops_ignored_until = simulation.now().after(Millis::from_hours(2));
     cancel(&mut simulation, id);
     simulation.run_for(Millis::from_hours(3));
+    simulation
+}
+
+#[test]
+fn b_04_what_a_slow_stop_costs_beyond_its_hold_is_paid_while_the_budget_has_room() {
+    let mut simulation = stopped_slowly(Micros::from_units(100));
+    let row = org(&simulation);
+    assert!(!row.frozen && row.overrun == Micros::ZERO && row.posted > one_hold(), "{row:?}");
+    add(&mut simulation, job("b"));
+    rest(&mut simulation);
+}
+
+#[test]
+fn b_04_what_a_slow_stop_costs_beyond_its_cap_is_overrun_freezes_and_is_told() {
+    let mut simulation = stopped_slowly(one_hold());
     let row = org(&simulation);
     assert!(row.frozen && row.overrun > Micros::ZERO && row.overrun < row.posted, "{row:?}");
     assert!(alerts(&simulation, "leeway.budget.overrun") >= 1);
