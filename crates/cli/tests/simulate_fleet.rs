@@ -217,7 +217,9 @@ fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
     has_keys(&answer["open_states"][0], &["state", "count"]);
     let shown = leeway(&poor);
     assert_eq!(shown.status.code(), Some(1));
-    assert!(String::from_utf8(shown.stderr).unwrap().contains("had not ended"));
+    let said = String::from_utf8(shown.stderr).unwrap();
+    assert!(said.contains("had not ended") && said.contains("waited with BUDGET_EXCEEDED"), "{said}");
+    assert_eq!(answer["open_reasons"][0]["code"], "BUDGET_EXCEEDED", "{answer}");
     let compared = json_with(&["--json", "simulate", "compare", &path, "--set", "budgets.0.cap=1"], 1);
     assert!(compared["warnings"].to_string().contains("had not ended"), "{compared}");
 }

@@ -419,8 +419,8 @@ impl<'a, S: Store> Fleet<'a, S> {
         let mut reasons: BTreeMap<Box<str>, (u64, Box<str>)> = BTreeMap::new();
         for job in scheduler.tables().jobs.values().filter(|job| !job.state.is_terminal()) {
             *states.entry(job.state).or_default() += 1;
-            if let Some(reason) = &job.reason {
-                reasons.entry(reason.code.clone()).or_insert_with(|| (0, reason.message.clone())).0 += 1;
+            if let Some(reason) = scheduler.reason(job) {
+                reasons.entry(reason.code).or_insert((0, reason.message)).0 += 1;
             }
         }
         Outcome {

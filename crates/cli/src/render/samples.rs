@@ -51,6 +51,7 @@ pub fn running_job() -> pb::Job {
                 deadline_ms: Some(NOW + 90 * MINUTE),
                 estimate_ms: Some(360 * MINUTE as u64),
                 max_duration_ms: None,
+                deadline_in_ms: None,
             }),
             depends_on: vec!["j-40".into(), "j-41".into()],
             policy: Some("whole-bill".into()),

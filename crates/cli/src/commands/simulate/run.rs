@@ -76,6 +76,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
                 "open_states": outcome.open_states.iter().map(|(state, count)| json!({
                     "state": state.as_str(), "count": count,
                 })).collect::<Vec<_>>(),
+                "open_reasons": outcome.open_reasons.iter().map(|(code, (count, example))| json!({
+                    "code": code, "count": count, "example": example,
+                })).collect::<Vec<_>>(),
                 "failures": outcome.totals.failures,
                 "over_optimum_left_out": outcome.totals.over_optimum.left_out,
                 "launches_refused": outcome.totals.launches_refused,
@@ -88,6 +91,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     if outcome.open > 0 {
         let states = study::open_states(outcome);
         terminal.remark(&format!("note: {} jobs had not ended when the run was given up: {states}", outcome.open));
+        for (code, (count, example)) in &outcome.open_reasons {
+            terminal.remark(&format!("note: {count} of them waited with {code}, such as: {example}"));
+        }
     }
     if let Some(note) = regret::footnote(std::iter::once(&outcome.totals.over_optimum)) {
         terminal.remark(&format!("note: {note}"));
