@@ -192,7 +192,9 @@ pub enum Refusal {
     UnknownBudget { budget: Name },
     #[error("the job names no budget and the installation has no default budget; add 'budget: NAME' to the job")]
     NoBudget,
-    #[error("the job's own cap of {cap} is reached: spent {posted}, needed {needed}; raise max_cost")]
+    #[error(
+        "the job's own cap of {cap} leaves no room: {posted} is spent, and {needed} must be set aside; raise max_cost"
+    )]
     JobCap { cap: Micros, posted: Micros, needed: Micros },
     #[error("the amount does not fit in the ledger")]
     Overflow,
