@@ -200,6 +200,16 @@ pub struct Summary {
     pub over_optimum_worst: Option<f64>,
 }
 
+impl Summary {
+    /// Dollars for an hour of work, for people; a dash where no work was done.
+    pub fn work_hour(&self) -> String {
+        if self.succeeded == 0.0 && self.cost_per_work_hour == 0.0 {
+            return "-".into();
+        }
+        super::report::format::per_hour(self.cost_per_work_hour)
+    }
+}
+
 /// Runs every policy with every seed, and keeps the jobs of those seeds that `keep_jobs` names. `done` is told of each run
 /// as it ends, from any thread.
 ///
@@ -272,7 +282,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         let against: Vec<f64> = own
             .iter()
             .filter_map(|row| base.get(&row.seed).map(|base| (row, base)))
-            .filter(|(_, base)| base.cost_per_work_hour > 0.0)
+            .filter(|(row, base)| base.cost_per_work_hour > 0.0 && row.work_hours > 0.0)
             .map(|(row, base)| row.cost_per_work_hour / base.cost_per_work_hour - 1.0)
             .collect();
         let (cost_low, cost_high) = stats::interval(&costs, "cost");

@@ -44,6 +44,9 @@ fn compared(view: &View) -> Answer {
     let sentence = if best.number == first.number {
         let against = |policy: &Policy| {
             let of = &policy.summary;
+            if of.cost_against_first.is_nan() {
+                return format!("{} cannot be compared, for it did no work", policy.name);
+            }
             format!("{} costs {}", policy.name, apart(of))
         };
         more.push(format!("{}.", listed(&view.policies[1..].iter().map(against).collect::<Vec<_>>())));
@@ -67,7 +70,7 @@ fn compared(view: &View) -> Answer {
     let has_on_demand = view.policies.iter().any(|policy| policy.name == ON_DEMAND);
     if has_on_demand && first.name != ON_DEMAND && best.name != ON_DEMAND {
         let against = view.against(ON_DEMAND);
-        if let Some(of) = against.iter().find(|of| of.policy == best.name) {
+        if let Some(of) = against.iter().find(|of| of.policy == best.name && !of.cost_against_first.is_nan()) {
             more.push(format!("Against {ON_DEMAND} it is {}.", apart(of)));
         }
     }
@@ -269,6 +272,22 @@ mod tests {
         assert_eq!(apart(&Summary { runs: 1, ..many.clone() }), "52.3 % less (one seed, so no interval)");
         let none = Summary { cost_against_first: f64::NAN, ..many };
         assert!(apart(&none).contains("not comparable"));
+    }
+
+    #[test]
+    fn a_policy_that_did_no_work_has_no_cost_of_an_hour_and_is_not_the_cheaper_one() {
+        let outcome = super::super::super::Outcome::default();
+        let of = |policy: &str, work_hours: f64, cost_per_work_hour: f64| study::Row {
+            work_hours,
+            cost_per_work_hour,
+            succeeded: work_hours as u64,
+            ..study::Row::of(policy, 1, &outcome)
+        };
+        let summaries = study::summaries(&[of("a", 10.0, 0.5), of("idle", 0.0, 0.0), of("free", 10.0, 0.0)]);
+        let shown: Vec<String> = summaries.iter().map(Summary::work_hour).collect();
+        assert_eq!(shown, ["$0.5000", "-", "$0.0000"]);
+        assert!(summaries[1].cost_against_first.is_nan());
+        assert_eq!(summaries[2].cost_against_first, -1.0);
     }
 
     #[test]

@@ -111,8 +111,7 @@ pub fn cost(html: &mut Html, view: &View) {
         let mut row = vec![
             Cell::text(policy.name),
             Cell::number(dollars(of.cost), of.cost),
-            Cell::number(per_hour(of.cost_per_work_hour), of.cost_per_work_hour)
-                .best_if(has_several && best == Some(policy.number)),
+            Cell::number(of.work_hour(), of.cost_per_work_hour).best_if(has_several && best == Some(policy.number)),
         ];
         if has_several {
             let is_first = policy.number == 0 || of.cost_against_first.is_nan();

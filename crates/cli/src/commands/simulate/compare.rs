@@ -136,12 +136,8 @@ pub fn table(happened: Option<&Summary>, summaries: &[Summary], view: &View) -> 
         listing.row([
             of.policy.as_str().into(),
             dollars(of.cost).into(),
-            format!("${:.4}", of.cost_per_work_hour).into(),
-            if is_first || of.cost_against_first.is_nan() || of.cost_per_work_hour == 0.0 {
-                "".into()
-            } else {
-                change(of.cost_against_first).into()
-            },
+            of.work_hour().into(),
+            if is_first || of.cost_against_first.is_nan() { "".into() } else { change(of.cost_against_first).into() },
             if is_first || of.runs < 2 {
                 "".into()
             } else {

@@ -208,11 +208,12 @@ fn table(over: &[(String, String)], results: &[Point<'_>], view: &View) -> Strin
             let value =
                 |key: &str| settings.iter().rev().find(|(known, _)| known == key).map_or("", |(_, value)| value);
             let mut fields: Vec<crate::render::Field> = over.iter().map(|(key, _)| value(key).into()).collect();
-            let against = if number == 0 { String::new() } else { format!("{:+.1} %", of.cost_against_first * 100.0) };
+            let is_alone = number == 0 || of.cost_against_first.is_nan();
+            let against = if is_alone { String::new() } else { format!("{:+.1} %", of.cost_against_first * 100.0) };
             fields.extend([
-                of.policy.into(),
+                of.policy.as_str().into(),
                 dollars(of.cost).into(),
-                format!("${:.4}", of.cost_per_work_hour).into(),
+                of.work_hour().into(),
                 against.into(),
                 format!("{:.1}", of.missed).into(),
                 format!("{:.2} h", of.wait_p90_hours).into(),

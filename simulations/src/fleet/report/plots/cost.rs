@@ -48,7 +48,7 @@ fn plot(html: &mut Html, page: Page, view: &View, ends: (f64, f64)) {
         for policy in &view.policies {
             let top = frame.top + row * policy.number as f64;
             let middle = if page.is_narrow() { top + 36.0 } else { top + row / 2.0 };
-            let value = per_hour(policy.summary.cost_per_work_hour);
+            let value = policy.summary.work_hour();
             let value = match policy.number {
                 0 => value,
                 _ if policy.summary.cost_against_first.is_nan() => value,
@@ -60,6 +60,9 @@ fn plot(html: &mut Html, page: Page, view: &View, ends: (f64, f64)) {
             } else {
                 chart::label(html, "name end", (frame.left - 14.0, middle + 4.0), &short(policy.name, 22));
                 chart::label(html, "value start", (frame.x().1 + 14.0, middle + 4.0), &value);
+            }
+            if policy.runs.iter().all(|ran| ran.row.work_hours == 0.0) {
+                continue;
             }
             let costs: Vec<f64> = policy.runs.iter().map(|ran| ran.row.cost_per_work_hour).collect();
             for (number, ran) in policy.runs.iter().enumerate() {
