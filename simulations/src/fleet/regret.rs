@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use leeway_core::round::filter::is_shape;
 use leeway_model::cluster::Machines;
 use leeway_model::egress::EgressTable;
 use leeway_model::job::{JobSpec, JobState};
@@ -19,6 +20,7 @@ use super::setup::{ClusterPlan, Setup};
 use crate::spot::model::Path;
 use crate::spot::optimum::optimum;
 use crate::spot::set::Market;
+use crate::stats;
 
 /// Most jobs of a run that are measured; each takes some milliseconds.
 const MOST: u32 = 2_000;
@@ -114,7 +116,7 @@ impl Yardstick {
         }
         let usable = |place: &Place| {
             place.machines.count.is_none_or(|count| count >= spec.nodes)
-                && spec.resources.iter().any(|request| takes(request, &place.machines))
+                && spec.resources.iter().any(|request| is_shape(request, &place.machines.shape).is_ok())
         };
         let chosen: Vec<usize> = (0..self.places.len()).filter(|number| usable(&self.places[*number])).collect();
         let Some(&first) = chosen.first() else { return Err(NOWHERE) };
@@ -199,15 +201,6 @@ fn is_particular(request: &ResourceRequest) -> bool {
     request.spot != SpotPolicy::Auto || request.infra != Infra::default() || request.max_hourly_cost.is_some()
 }
 
-fn takes(request: &ResourceRequest, machines: &Machines) -> bool {
-    let shape = &machines.shape;
-    request.accelerators.as_ref().is_none_or(|wanted| shape.accelerators.as_ref() == Some(wanted))
-        && request.cpus.is_none_or(|wanted| wanted.accepts(shape.cpus))
-        && request.memory.is_none_or(|wanted| wanted.accepts(shape.memory))
-        && request.disk.is_none_or(|wanted| shape.disk >= wanted)
-        && request.instance_type.as_ref().is_none_or(|wanted| *wanted == shape.instance_type)
-}
-
 /// The prices of a place for one machine; without a market the declared ones hold for ever.
 fn market(place: &Place, nodes: u32, gap: u64) -> Market {
     let on_demand = place.machines.on_demand.map_or(f64::INFINITY, |rate| rate.as_units_f64());
@@ -245,12 +238,9 @@ impl OverOptimum {
         self.ratios.len() as u64
     }
 
-    /// The ratio that this share of the jobs does not pass.
+    /// A quantile of the ratios; none of none.
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        let mut ratios = self.ratios.clone();
-        ratios.sort_by(f64::total_cmp);
-        let place = (ratios.len() as f64 * share.clamp(0.0, 1.0)).ceil().max(1.0) as usize - 1;
-        ratios.get(place).copied()
+        (!self.ratios.is_empty()).then(|| stats::quantile(&self.ratios, share))
     }
 }
 
@@ -282,7 +272,7 @@ mod tests {
         let mut of = OverOptimum::default();
         assert_eq!((of.quantile(0.5), shown(None, None, None).as_str()), (None, "-"));
         (1..=10).rev().for_each(|number| of.add(Ok(f64::from(number))));
-        assert_eq!([0.5, 0.9, 1.0].map(|share| of.quantile(share)), [Some(5.0), Some(9.0), Some(10.0)]);
+        assert_eq!([0.5, 0.9, 1.0].map(|share| of.quantile(share)), [Some(5.5), Some(9.1), Some(10.0)]);
         of.add(Err(SHOCKS));
         of.add(Err(SHOCKS));
         let says = footnote([&of, &of].into_iter()).unwrap();

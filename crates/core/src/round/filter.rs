@@ -11,7 +11,18 @@ use crate::config::Config;
 
 /// Whether a machine answers one of a job's alternatives, or the first rule that it fails.
 pub fn fits(request: &ResourceRequest, slot: &Slot) -> Result<(), Rule> {
-    let shape = &slot.shape;
+    is_shape(request, &slot.shape)?;
+    if !in_place(request, slot) {
+        return Err(Rule::Place);
+    }
+    if !slot.offer.key.capacity.allowed_by(request.spot) {
+        return Err(Rule::CapacityType);
+    }
+    Ok(())
+}
+
+/// Whether a shape of machine answers an alternative, wherever it stands and however it is paid.
+pub fn is_shape(request: &ResourceRequest, shape: &MachineShape) -> Result<(), Rule> {
     if let Some(wanted) = &request.accelerators
         && shape.accelerators.as_ref() != Some(wanted)
     {
@@ -28,12 +39,6 @@ pub fn fits(request: &ResourceRequest, slot: &Slot) -> Result<(), Rule> {
     }
     if request.instance_type.as_ref().is_some_and(|wanted| !is_type(shape, wanted)) {
         return Err(Rule::InstanceType);
-    }
-    if !in_place(request, slot) {
-        return Err(Rule::Place);
-    }
-    if !slot.offer.key.capacity.allowed_by(request.spot) {
-        return Err(Rule::CapacityType);
     }
     Ok(())
 }
