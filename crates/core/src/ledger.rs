@@ -219,6 +219,11 @@ mod tests {
         RunId { job: JobId(job), epoch: 1 }
     }
 
+    fn usage(amount: i64) -> Usage {
+        let (from, to) = (Timestamp::ZERO, Timestamp::from_millis(1));
+        Usage { term: Term::Compute, amount: Micros::new(amount), from, to }
+    }
+
     fn tables(nodes: &[(&str, Option<&str>, i64)]) -> Tables {
         let mut tables = Tables::default();
         for (budget, parent, cap) in nodes {
@@ -261,13 +266,7 @@ mod tests {
     fn b_04_what_a_hold_cannot_pay_is_taken_from_what_the_path_has_left() {
         let mut tables = tables(&[("org", None, 100), ("team", Some("org"), 100)]);
         open_hold(&mut tables, Timestamp::ZERO, run(1), &name("team"), Micros::new(10)).unwrap();
-        let usage = Usage {
-            term: Term::Compute,
-            amount: Micros::new(14),
-            from: Timestamp::ZERO,
-            to: Timestamp::from_millis(1),
-        };
-        assert_eq!(post(&mut tables, Timestamp::ZERO, run(1), usage).forced, Micros::ZERO);
+        assert_eq!(post(&mut tables, Timestamp::ZERO, run(1), usage(14)).forced, Micros::ZERO);
         for node in ["org", "team"] {
             let budget = tables.budgets.get(&name(node)).unwrap();
             assert_eq!((budget.posted.get(), budget.held.get(), budget.overrun.get()), (14, 0, 0));
@@ -279,14 +278,8 @@ mod tests {
     fn b_04_what_no_budget_can_pay_is_forced_and_freezes_the_path() {
         let mut tables = tables(&[("org", None, 10), ("team", Some("org"), 100)]);
         open_hold(&mut tables, Timestamp::ZERO, run(1), &name("team"), Micros::new(10)).unwrap();
-        let usage = Usage {
-            term: Term::Compute,
-            amount: Micros::new(14),
-            from: Timestamp::ZERO,
-            to: Timestamp::from_millis(1),
-        };
         for_path(&mut tables, &[name("org"), name("team")], |budget| budget.denied_told = Some(Timestamp::ZERO));
-        let posted = post(&mut tables, Timestamp::ZERO, run(1), usage);
+        let posted = post(&mut tables, Timestamp::ZERO, run(1), usage(14));
         assert_eq!(posted.forced, Micros::new(4));
         for node in ["org", "team"] {
             let budget = tables.budgets.get(&name(node)).unwrap();
@@ -346,8 +339,7 @@ mod tests {
                     Op::Post(job, amount) => {
                         let room = tables.holds.get(&HoldId(run(job))).filter(|h| h.open).map_or(Micros::ZERO, Hold::remainder);
                         let amount = Micros::new(amount).min(room);
-                        post(&mut tables, Timestamp::ZERO, run(job), Usage {
-                            term: Term::Compute, amount, from: Timestamp::ZERO, to: Timestamp::ZERO });
+                        post(&mut tables, Timestamp::ZERO, run(job), usage(amount.get()));
                     }
                     Op::Close(job) => { close_hold(&mut tables, Timestamp::ZERO, run(job)); }
                 }
