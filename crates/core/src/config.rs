@@ -44,6 +44,16 @@ pub struct FairShare {
     pub weights: BTreeMap<Name, f64>,
 }
 
+impl FairShare {
+    /// A past that fades faster than owners are ranked would be none.
+    pub const HALF_LIFE_MIN: Millis = Millis::from_mins(1);
+
+    /// Whether a number can weigh an owner.
+    pub fn is_weight(number: f64) -> bool {
+        number.is_finite() && number > 0.0
+    }
+}
+
 /// Leases of agents; see the fencing rules in ARCHITECTURE.md.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {

@@ -1,10 +1,11 @@
 //! From the text of a scenario to a run of it, for one policy and one seed.
 
 use leeway_core::Config;
+use leeway_core::config::FairShare;
 use leeway_model::budget::{BudgetSpec, Period};
 use leeway_model::cluster::{ClusterSpec, Machines};
 use leeway_model::resources::{Accelerators, MachineShape, MilliCpus};
-use leeway_model::{Bytes, InstallationId, Micros, Millis, Name};
+use leeway_model::{Bytes, InstallationId, Micros, Name};
 
 use super::super::setup::{self, ClusterPlan, Setup, Shock, ShockKind, Terms, Workload};
 use super::cluster::Cluster;
@@ -85,14 +86,16 @@ impl Named {
             })?;
         }
         if let Some(half_life) = of.fair_share.half_life {
-            if half_life < Millis::from_mins(1) {
-                return Err(self.wrong("fair_share.half_life", format!("{half_life} is too short; write 1m or more")));
+            let least = FairShare::HALF_LIFE_MIN;
+            if half_life < least {
+                let problem = format!("{half_life} is too short; write {least} or more");
+                return Err(self.wrong("fair_share.half_life", problem));
             }
             config.fair_share.half_life = half_life;
         }
         for (owner, weight) in &of.fair_share.weights {
             let field = format!("fair_share.weights.{owner}");
-            if !weight.is_finite() || *weight <= 0.0 {
+            if !FairShare::is_weight(*weight) {
                 return Err(self.wrong(field, format!("{weight} is not above 0")));
             }
             config.fair_share.weights.insert(self.named(field, owner)?, *weight);
