@@ -9,44 +9,11 @@ use std::path::Path;
 
 use leeway_simulations::fleet::scenario::{Named, build::Choice};
 use leeway_store::{DiskStore, Identity, Options};
-use local::{error, json, json_with, leeway, text};
+use local::{error, json, json_with, leeway, text, world};
 
-/// Six jobs on one cluster whose spot machines come and go.
-const WORLD: &str = r#"
-about = "Six jobs for a test."
-length = "2d"
-limit = "10d"
-
-[[clusters]]
-name = "east"
-region = "aws/us-east-1"
-accelerators = "A10G:1"
-count = 8
-on_demand = 1.2
-
-[clusters.market.generate]
-gap_s = 600
-on_demand_usd_per_h = 1.2
-nodes = 2
-up = { kind = "weibull", shape = 0.6, scale_s = 20000 }
-down = { kind = "lomax", shape = 1.5, scale_s = 4000 }
-price = { mean_usd_per_h = 0.4, deviation = 0.2, floor_usd_per_h = 0.2, cap_of_on_demand = 1.0 }
-
-[[budgets]]
-name = "lab"
-cap = 500
-
-[[workload]]
-most = 6
-ask.accelerator = "A10G"
-ask.checkpoint = { size = "3GB", save = "15s", restore = "40s" }
-
-[workload.generate]
-runtime_max_s = 86400
-arrivals = { per_hour = 1 }
-runtime = { kind = "log-normal", mu = 9.5, sigma = 0.4 }
-sizes = [{ weight = 1, gpus = 1 }]
-"#;
+fn six() -> String {
+    world(6, 9.5)
+}
 
 /// A data directory as a server leaves it, after the jobs of this world.
 fn data(world: &str) -> tempfile::TempDir {
@@ -62,7 +29,7 @@ fn data(world: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_history_is_compared_with_what_happened_and_with_another_policy() {
-    let dir = data(WORLD);
+    let dir = data(&six());
     let (from, page, runs) = (text(dir.path()), dir.path().join("page.html"), dir.path().join("runs.csv"));
     let words = [
         "simulate",
@@ -111,7 +78,7 @@ fn a_history_is_compared_with_what_happened_and_with_another_policy() {
 
 #[test]
 fn a_configuration_says_how_fast_machines_are() {
-    let dir = data(WORLD);
+    let dir = data(&six());
     let (from, config) = (text(dir.path()), dir.path().join("leeway.toml"));
     fs::write(&config, "[estimates.speeds]\nA10G = 2.0\n").unwrap();
     let told = |more: &[&str]| {
@@ -143,7 +110,7 @@ fn what_cannot_be_replayed_is_wrong_usage_with_what_to_do() {
     fs::write(&file, "this is a text of somebody else's").unwrap();
     assert!(from(&file, &[], "STORE_CORRUPT").contains("not an export"));
 
-    let data = data(WORLD);
+    let data = data(&six());
     let said = from(data.path(), &["--policy", "whole-bil"], "NO_POLICY");
     assert!(said.contains("'whole-bil'") && said.contains("whole-bill"), "{said}");
     let store = data.path().join("store");
@@ -163,7 +130,7 @@ fn what_cannot_be_replayed_is_wrong_usage_with_what_to_do() {
 
 #[test]
 fn jobs_that_a_policy_leaves_over_end_with_1() {
-    let dir = data(&WORLD.replace("cap = 500", "cap = 6"));
+    let dir = data(&six().replace("cap = 500", "cap = 6"));
     let from = text(dir.path());
     let told = json_with(&["--json", "simulate", "replay", "--from", &from, "--policy", "on-demand"], 1);
     assert!(told["runs"].as_array().unwrap().iter().any(|run| run["open"].as_u64().unwrap() > 0), "{told}");

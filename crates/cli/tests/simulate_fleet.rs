@@ -5,55 +5,17 @@
 
 mod local;
 
-use local::{error, json_with, leeway, text};
+use local::{error, json_with, leeway, text, world};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Three jobs of a day on two clusters, one with spot that comes and goes.
-const SMALL: &str = r#"
-about = "Three jobs for a test."
-length = "2d"
-limit = "10d"
-policies = ["on-demand", "whole-bill"]
-repetitions = 2
-
-[[clusters]]
-name = "east"
-region = "aws/us-east-1"
-accelerators = "A10G:1"
-count = 8
-on_demand = 1.2
-
-[clusters.market.generate]
-gap_s = 600
-on_demand_usd_per_h = 1.2
-nodes = 4
-up = { kind = "weibull", shape = 0.6, scale_s = 20000 }
-down = { kind = "lomax", shape = 1.5, scale_s = 4000 }
-price = { mean_usd_per_h = 0.4, deviation = 0.2, floor_usd_per_h = 0.2, cap_of_on_demand = 1.0 }
-
-[[budgets]]
-name = "lab"
-cap = 500
-
-[[workload]]
-most = 3
-ask.accelerator = "A10G"
-ask.checkpoint = { size = "3GB", save = "15s", restore = "40s" }
-
-[workload.generate]
-runtime_max_s = 86400
-arrivals = { per_hour = 1 }
-runtime = { kind = "log-normal", mu = 10.5, sigma = 0.4 }
-sizes = [{ weight = 1, gpus = 1 }]
-"#;
-
-/// A folder with the scenario in it, and the path of that.
-fn small(content: &str) -> (tempfile::TempDir, String) {
+/// A folder with a scenario of three jobs of a day in it, and the path of that.
+fn small() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.toml");
-    fs::write(&path, content).unwrap();
+    let own = "policies = [\"on-demand\", \"whole-bill\"]\nrepetitions = 2\n";
+    fs::write(&path, own.to_owned() + &world(3, 10.5)).unwrap();
     let path = text(&path);
     (folder, path)
 }
@@ -130,7 +92,7 @@ fn the_ready_scenarios_are_listed_and_printed() {
 
 #[test]
 fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let jobs = text(&folder.path().join("jobs.csv"));
     let page = text(&folder.path().join("page.html"));
     let words = ["--json", "simulate", "run", &path, "--check", "--jobs", &jobs, "--report", &page];
@@ -146,7 +108,7 @@ fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
     let column = jobs.lines().next().unwrap().split(',').position(|name| name == "cost_micros").unwrap();
     let costs = jobs.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse::<i64>().unwrap());
     assert_eq!(Some(costs.sum::<i64>()), answer["run"]["cost_micros"].as_i64(), "{jobs}");
-    assert!(fs::read_to_string(&page).unwrap().contains("Three jobs for a test."));
+    assert!(fs::read_to_string(&page).unwrap().contains("Some jobs for a test."));
     let shown = leeway(&["simulate", "run", &path, "--policy", "whole-bill"]);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("whole-bill with seed 1: 3 jobs") && shown.contains("lab"), "{shown}");
@@ -154,7 +116,7 @@ fn one_run_is_told_for_programs_and_people_and_its_jobs_go_to_a_file() {
 
 #[test]
 fn policies_are_compared_and_every_run_is_a_line_of_a_table() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let runs = text(&folder.path().join("runs.csv"));
     let answer = json_with(&["--json", "simulate", "compare", &path, "--runs", &runs], 0);
     has_keys(&answer, &["scenario", "about", "seeds", "policies", "runs", "warnings"]);
@@ -177,7 +139,7 @@ fn policies_are_compared_and_every_run_is_a_line_of_a_table() {
 
 #[test]
 fn orders_of_the_queue_are_compared_beside_policies() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let orders = ["--queue-order", "first-come", "--queue-order", "fair-share"];
     let compare = [&["--json", "simulate", "compare", &path][..], &orders[..]].concat();
     let answer = json_with(&compare, 0);
@@ -199,7 +161,7 @@ fn orders_of_the_queue_are_compared_beside_policies() {
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let runs = text(&folder.path().join("runs.parquet"));
     for words in [["compare", &path, "--runs", &runs], ["run", &path, "--jobs", &runs]] {
         let said = error(&[&["simulate"], &words[..]].concat(), 2);
@@ -210,7 +172,7 @@ fn a_table_that_cannot_be_written_is_refused_before_anything_runs() {
 
 #[test]
 fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
-    let (_folder, path) = small(SMALL);
+    let (_folder, path) = small();
     let poor = ["simulate", "run", &path, "--set", "budgets.0.cap=1"];
     let answer = json_with(&[&["--json"], &poor[..]].concat(), 1);
     assert!(answer["run"]["open"].as_u64() > Some(0) && answer["run"]["complete"] == false, "{answer}");
@@ -218,7 +180,7 @@ fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
     let shown = leeway(&poor);
     assert_eq!(shown.status.code(), Some(1));
     let said = String::from_utf8(shown.stderr).unwrap();
-    assert!(said.contains("had not ended") && said.contains("waited with BUDGET_EXCEEDED"), "{said}");
+    assert!(said.contains("had not ended") && said.contains("left over with BUDGET_EXCEEDED"), "{said}");
     assert_eq!(answer["open_reasons"][0]["code"], "BUDGET_EXCEEDED", "{answer}");
     let compared = json_with(&["--json", "simulate", "compare", &path, "--set", "budgets.0.cap=1"], 1);
     assert!(compared["warnings"].to_string().contains("had not ended"), "{compared}");
@@ -226,7 +188,7 @@ fn jobs_that_are_left_over_end_with_1_and_are_told_of() {
 
 #[test]
 fn a_sweep_that_was_interrupted_ends_as_one_that_was_not() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let (whole, halves) = (text(&folder.path().join("whole.jsonl")), text(&folder.path().join("halves.jsonl")));
     let sweep = |out: &str, threads: &str| {
         let over = ["--over", "world.notice=0s,120s", "--over", "clusters.0.count=4,8"];
@@ -258,7 +220,7 @@ fn a_sweep_that_was_interrupted_ends_as_one_that_was_not() {
 
 #[test]
 fn a_file_that_is_no_sweep_of_this_scenario_is_left_alone() {
-    let (folder, path) = small(SMALL);
+    let (folder, path) = small();
     let out = folder.path().join("notes.txt");
     let words = ["simulate", "sweep", &path, "--over", "world.notice=0s,120s", "--out", out.to_str().unwrap()];
     fs::write(&out, "not a sweep\n").unwrap();
@@ -270,7 +232,7 @@ fn a_file_that_is_no_sweep_of_this_scenario_is_left_alone() {
 
 #[test]
 fn what_is_wrong_with_a_scenario_has_a_code_and_exit_2() {
-    let (_folder, path) = small(SMALL);
+    let (_folder, path) = small();
     let code = |words: &[&str]| {
         let said: Value = serde_json::from_str(&error(&[&["--json", "simulate"], words].concat(), 2)).unwrap();
         said["error"]["code"].as_str().unwrap().to_owned()

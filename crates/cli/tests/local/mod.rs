@@ -1,4 +1,4 @@
-//! The real binary for commands that need no server.
+//! The real binary for commands that need no server, and a small world for those that simulate.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
@@ -33,4 +33,44 @@ pub fn error(words: &[&str], code: i32) -> String {
 
 pub fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
+}
+
+/// A scenario: so many jobs, whose length has this mean logarithm in seconds, on a cluster whose spot machines come and go.
+pub fn world(jobs: u32, length: f64) -> String {
+    format!(
+        r#"about = "Some jobs for a test."
+length = "2d"
+limit = "10d"
+
+[[clusters]]
+name = "east"
+region = "aws/us-east-1"
+accelerators = "A10G:1"
+count = 8
+on_demand = 1.2
+
+[clusters.market.generate]
+gap_s = 600
+on_demand_usd_per_h = 1.2
+nodes = 2
+up = {{ kind = "weibull", shape = 0.6, scale_s = 20000 }}
+down = {{ kind = "lomax", shape = 1.5, scale_s = 4000 }}
+price = {{ mean_usd_per_h = 0.4, deviation = 0.2, floor_usd_per_h = 0.2, cap_of_on_demand = 1.0 }}
+
+[[budgets]]
+name = "lab"
+cap = 500
+
+[[workload]]
+most = {jobs}
+ask.accelerator = "A10G"
+ask.checkpoint = {{ size = "3GB", save = "15s", restore = "40s" }}
+
+[workload.generate]
+runtime_max_s = 86400
+arrivals = {{ per_hour = 1 }}
+runtime = {{ kind = "log-normal", mu = {length}, sigma = 0.4 }}
+sizes = [{{ weight = 1, gpus = 1 }}]
+"#
+    )
 }
