@@ -116,7 +116,7 @@ impl History {
             let counts = if known.get(policy).is_some() { &mut policies } else { &mut unknown_policies };
             *counts.entry(policy.clone()).or_default() += 1;
         }
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+        let name = called(path);
         Ok(Self { name, past, config, pace, work, policies, unknown_policies })
     }
 
@@ -162,6 +162,13 @@ impl History {
         let gone = self.past.charged.iter().filter(|(job, _)| !self.past.jobs.contains_key(job));
         gone.fold((0, Micros::ZERO), |(count, sum), (_, amount)| (count + 1, sum.saturating_add(*amount)))
     }
+}
+
+/// What people call a history: its file or folder, and not the one inside that every server calls 'store'.
+fn called(path: &Path) -> String {
+    let name = path.file_name().filter(|name| *name != "store");
+    let name = name.or_else(|| path.parent().and_then(Path::file_name)).or_else(|| path.file_name());
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
 }
 
 /// What is assumed where no configuration is given.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::history::{AS_RECORDED, History};
 use super::outcome::{Ended, Outcome};
+use super::report::format::{per_hour, plural};
 use super::run::{self, Progress};
 use super::scenario::build::Choice;
 use super::scenario::{self, Named};
@@ -21,7 +22,6 @@ use crate::{parallel, stats};
 
 /// Fewer runs than this are said to be few.
 const FEW: usize = 10;
-const ONE_SEED: &str = "one seed is one course of events; another may differ, and there is no interval";
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -49,12 +49,8 @@ impl Plan {
 
     /// What a reader should know of its results.
     pub fn warnings(&self, rows: &[Row]) -> Vec<String> {
-        let mut warnings = warnings(rows);
-        if self.history.is_some() {
-            warnings.retain(|text| text != ONE_SEED);
-            warnings.push("a history is one course of events; other times may differ, and there is no interval".into());
-        }
-        warnings
+        let course = if self.history.is_some() { "a history" } else { "one seed" };
+        warnings(rows, course)
     }
 }
 
@@ -206,7 +202,7 @@ impl Summary {
         if self.succeeded == 0.0 && self.cost_per_work_hour == 0.0 {
             return "-".into();
         }
-        super::report::format::per_hour(self.cost_per_work_hour)
+        per_hour(self.cost_per_work_hour)
     }
 }
 
@@ -322,12 +318,13 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     order.iter().map(of).collect()
 }
 
-/// What a reader should know of the results.
-pub fn warnings(rows: &[Row]) -> Vec<String> {
+/// What a reader should know of results of which a single one is of this `course`, such as "one seed".
+pub fn warnings(rows: &[Row], course: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let runs = rows.iter().filter(|row| row.policy == rows[0].policy).count();
     if runs == 1 {
-        warnings.push(ONE_SEED.into());
+        let text = format!("{course} is one course of events; another may differ, and there is no interval");
+        warnings.push(text);
     } else if runs < FEW {
         warnings.push(format!("{runs} seeds for each policy are few; intervals over fewer than {FEW} are rough"));
     }
@@ -349,6 +346,24 @@ pub fn warnings(rows: &[Row]) -> Vec<String> {
         );
     }
     warnings
+}
+
+/// What jobs that had not ended waited for, a sentence for each policy and reason, over all its runs.
+pub fn left_over(ran: &[Ran]) -> Vec<String> {
+    let mut counts: Vec<(&str, &str, &str, u64)> = Vec::new();
+    for ran in ran {
+        for (code, (count, example)) in &ran.outcome.open_reasons {
+            match counts.iter_mut().find(|known| known.0 == ran.row.policy && known.1 == &**code) {
+                Some(known) => known.3 += count,
+                None => counts.push((&ran.row.policy, code, example, *count)),
+            }
+        }
+    }
+    let told = |(policy, code, example, count): (&str, &str, &str, u64)| {
+        let jobs = plural(count as f64, "job was", "jobs were");
+        format!("under {policy} {jobs} left over with {code}, such as: {example}")
+    };
+    counts.into_iter().map(told).collect()
 }
 
 /// The states of jobs that had not ended, for a sentence.

@@ -24,8 +24,10 @@ fn a_budget_that_does_not_reach_leaves_jobs_open_and_says_so() {
         assert_eq!(outcome.open_states.values().sum::<u64>(), row.open, "{cap}: {:?}", outcome.open_states);
         assert!(outcome.open_states.contains_key(&JobState::Pending), "{cap}: {:?}", outcome.open_states);
         assert!(study::open_states(outcome).contains("pending"), "{cap}");
-        let said = study::warnings(std::slice::from_ref(row)).join("; ");
+        let said = study::warnings(std::slice::from_ref(row), "one seed").join("; ");
         assert!(said.contains(&format!("{} job", row.open)) && said.contains("had not ended"), "{cap}: {said}");
+        let why = study::left_over(std::slice::from_ref(&ran)).join("; ");
+        assert!(why.contains(&format!("under on-demand {} job", row.open)) && why.contains("BUDGET_"), "{cap}: {why}");
         let lab = &outcome.budgets[0];
         assert!(lab.posted <= lab.cap && lab.overrun == Micros::ZERO, "{cap}: {lab:?}");
     }

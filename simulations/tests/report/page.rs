@@ -73,7 +73,7 @@ fn figures_are_those_of_the_summaries() {
         -second.cost_against_first * 100.0
     );
     assert!(page.contains(&answer), "{answer}");
-    for warning in study::warnings(&rows) {
+    for warning in plan.warnings(&rows) {
         assert!(page.contains(&warning), "{warning}");
     }
 }

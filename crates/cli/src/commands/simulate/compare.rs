@@ -104,7 +104,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
             })
         },
     )?;
-    for warning in &warnings {
+    for warning in warnings.iter().chain(&study::left_over(&ran)) {
         terminal.remark(&format!("note: {warning}"));
     }
     Ok(if rows.iter().any(|row| row.open > 0) { Exit::Error } else { Exit::Success })

@@ -93,14 +93,8 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
             })
         },
     )?;
-    for note in notes.iter().chain(&warnings) {
+    for note in notes.iter().chain(&warnings).chain(&study::left_over(&ran)) {
         terminal.remark(&format!("note: {note}"));
-    }
-    for ran in ran.iter().filter(|ran| ran.row.open > 0) {
-        for (code, (count, example)) in &ran.outcome.open_reasons {
-            let jobs = plural(*count as f64, "job was", "jobs were");
-            terminal.remark(&format!("note: under {} {jobs} left over with {code}: {example}", ran.row.policy));
-        }
     }
     Ok(if rows.iter().any(|row| row.open > 0) { Exit::Error } else { Exit::Success })
 }

@@ -91,9 +91,9 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     if outcome.open > 0 {
         let states = study::open_states(outcome);
         terminal.remark(&format!("note: {} jobs had not ended when the run was given up: {states}", outcome.open));
-        for (code, (count, example)) in &outcome.open_reasons {
-            terminal.remark(&format!("note: {count} of them waited with {code}, such as: {example}"));
-        }
+    }
+    for told in study::left_over(std::slice::from_ref(&ran)) {
+        terminal.remark(&format!("note: {told}"));
     }
     if let Some(note) = regret::footnote(std::iter::once(&outcome.totals.over_optimum)) {
         terminal.remark(&format!("note: {note}"));
