@@ -1,29 +1,16 @@
 //! How close the replay of a history is to what happened, and whether another policy differs the way it must.
 
 use super::recorded::{folder, live, replay};
-use super::worlds::{WORLD, job};
+use super::worlds::{WORLD, cluster, job};
 
 const CHECKPOINT: &str = r#"ask.checkpoint = { size = "5GB", save = "20s", restore = "60s" }"#;
 
 /// A cluster whose spot machines come and go and whose price moves.
 fn restless(name: &str, region: &str, spot: f64) -> String {
-    format!(
-        r#"
-[[clusters]]
-name = "{name}"
-region = "{region}"
-accelerators = "A10G:1"
-on_demand = 1.2
-
-[clusters.market.generate]
-gap_s = 600
-on_demand_usd_per_h = 1.2
-nodes = 2
-up = {{ kind = "weibull", shape = 0.7, scale_s = 20000 }}
-down = {{ kind = "lomax", shape = 1.5, scale_s = 4000 }}
-price = {{ mean_usd_per_h = {spot}, deviation = 0.2, floor_usd_per_h = 0.1, cap_of_on_demand = 1.0 }}
-"#
-    )
+    const SPELLS: &str = r#"up = { kind = "weibull", shape = 0.7, scale_s = 20000 }
+down = { kind = "lomax", shape = 1.5, scale_s = 4000 }
+price = { deviation = 0.2, "#;
+    cluster(name, region, spot, 2).replace("price = { ", SPELLS)
 }
 
 /// Two days of jobs of one to seven hours, some with a deadline.
