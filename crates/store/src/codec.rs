@@ -67,6 +67,14 @@ impl Value {
         }
     }
 
+    /// [`len`](Self::len) of a kept form, which spans all of `bytes`.
+    pub fn len_of(bytes: &[u8]) -> Option<u64> {
+        match bytes.split_first()? {
+            (&INLINE, rest) => Some(rest.len() as u64),
+            _ => Value::parse(bytes).map(|value| value.len()),
+        }
+    }
+
     /// Length of the value itself, in bytes, wherever it lives.
     pub fn len(&self) -> u64 {
         match self {
@@ -196,6 +204,7 @@ enum Seen<'a> {
 }
 
 /// What is left to read.
+#[derive(Debug, Default)]
 pub(crate) struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -1,10 +1,10 @@
 //! sled as the index of the journal: the rows as of some entry, and a record of which entry that is.
 //!
 //! ```text
-//! "r" + key -> crc 4 | kept value          "m" -> crc 4 | applied index 8 | chain 32 | row set 32
+//! "b" + fence -> crc 4 | rows (block.rs)          "m" -> crc 4 | applied index 8 | chain 32 | row set 40
 //! ```
 //!
-//! Each batch changes rows and record together. Nothing here is trusted: every row has its checksum, the whole set has
+//! Each batch changes rows and record together. Nothing here is trusted: every block has its checksum, the whole set has
 //! its fingerprint ([`RowSet`]), and an index that disagrees is set aside and built again from base and journal.
 //! sled panics on some damaged files, so every call into it is made behind an unwind boundary.
 
@@ -21,10 +21,10 @@ use crate::rowset::RowSet;
 use crate::{Chain, Error, Head, Index as EntryIndex, Key};
 
 pub(crate) mod bases;
+mod block;
 pub(crate) mod worker;
 
 const META: &[u8] = b"m";
-const ROW: u8 = b'r';
 /// Bytes of changed rows after which a batch is applied while catching up.
 const BATCH_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -201,10 +201,12 @@ impl Index {
         let meta = self.db.get(META)?.ok_or_else(|| Damage::new("the index has no record of what it holds"))?;
         self.applied = parse_meta(&meta).ok_or_else(|| Damage::new("the record of what the index holds is damaged"))?;
         let mut rows = RowSet::default();
-        for item in self.db.scan_prefix([ROW]) {
+        for item in self.db.scan_prefix([block::BLOCK]) {
             let (key, stored) = item?;
-            let (kept, value) = open_row(&key, &stored)?;
-            rows.add(&key[1..], kept, value.len());
+            for row in block::open(&key, &stored)? {
+                let row = row?;
+                rows.add(row.key, row.kept, block::len(row.kept)?);
+            }
         }
         self.compare(rows)
     }
@@ -222,7 +224,7 @@ impl Index {
         guard(|| {
             let mut batch = sled::Batch::default();
             let mut applied = Applied { head, rows: self.applied.rows };
-            self.fill(&mut batch, &mut applied.rows, changes.iter().map(|(key, value)| (key, value.as_ref())))?;
+            self.fill(&mut batch, &mut applied.rows, changes)?;
             batch.insert(META, meta(&applied));
             self.db.apply_batch(batch)?;
             self.applied = applied;
@@ -230,28 +232,29 @@ impl Index {
         })
     }
 
-    fn fill<'a>(
-        &self,
-        batch: &mut sled::Batch,
-        rows: &mut RowSet,
-        changes: impl Iterator<Item = (&'a Key, Option<&'a Value>)>,
-    ) -> Result<(), Damage> {
-        let mut stored_key = Vec::new();
-        for (key, value) in changes {
-            stored_key.clear();
-            stored_key.push(ROW);
-            stored_key.extend_from_slice(key);
-            if let Some(old) = self.db.get(&stored_key)? {
-                let (kept, value) = open_row(&stored_key, &old)?;
-                rows.remove(key, kept, value.len());
+    fn fill(&self, batch: &mut sled::Batch, rows: &mut RowSet, changes: &Changes) -> Result<(), Damage> {
+        let mut changes = changes.iter().map(|(key, value)| (key, value.as_ref())).peekable();
+        while let Some((key, _)) = changes.peek() {
+            let first = block::stored_key(block::first_fence(key));
+            let found = self.db.range(first.as_slice()..=block::stored_key(key).as_slice()).next_back().transpose()?;
+            let (stored_key, stored) = match &found {
+                Some((stored_key, stored)) => (stored_key.as_ref(), block::open(stored_key, stored)?),
+                None => (first.as_slice(), block::Rows::default()),
+            };
+            let fence = &stored_key[1..];
+            let table = fence.first().copied();
+            let next = self.db.get_gt(stored_key)?.map(|(next, _)| next);
+            // The record of what is applied comes after all blocks and is none.
+            let end = next.filter(|next| next.first() == Some(&block::BLOCK));
+            let in_block =
+                |key: &Key| key.first().copied() == table && end.as_ref().is_none_or(|end| key.as_ref() < &end[1..]);
+            let in_block = std::iter::from_fn(|| changes.next_if(|(key, _)| in_block(key)));
+            let blocks = block::merge(fence, stored, in_block, rows)?;
+            if blocks.is_empty() && found.is_some() {
+                batch.remove(stored_key);
             }
-            match value {
-                None => batch.remove(stored_key.as_slice()),
-                Some(value) => {
-                    let stored = close_row(&stored_key, value);
-                    rows.add(key, &stored[4..], value.len());
-                    batch.insert(stored_key.as_slice(), stored);
-                }
+            for block in blocks {
+                batch.insert(block.key, block.bytes);
             }
         }
         Ok(())
@@ -261,21 +264,28 @@ impl Index {
     fn load(&mut self, base: &Base) -> Result<(), BuildError> {
         let mut reader = Base::reader(&base.path)?;
         let mut rows = RowSet::default();
+        let (mut packer, mut kept) = (block::Packer::of_all(), Vec::new());
         let mut done = false;
         while !done {
             let mut batch = sled::Batch::default();
             let mut bytes = 0;
-            while bytes < BATCH_BYTES {
-                let Some((key, value)) = reader.next()? else {
-                    done = true;
-                    break;
+            while bytes < BATCH_BYTES && !done {
+                let block = match reader.next()? {
+                    Some((key, value)) => {
+                        kept.clear();
+                        value.put(&mut kept);
+                        rows.add(&key, &kept, value.len());
+                        packer.push(block::Row { key: &key, kept: &kept })
+                    }
+                    None => {
+                        done = true;
+                        packer.finish()
+                    }
                 };
-                let mut stored_key = vec![ROW];
-                stored_key.extend_from_slice(&key);
-                let stored = close_row(&stored_key, &value);
-                rows.add(&key, &stored[4..], value.len());
-                bytes += (stored_key.len() + stored.len()) as u64;
-                batch.insert(stored_key, stored);
+                if let Some(block) = block {
+                    bytes += block.bytes.len() as u64;
+                    batch.insert(block.key, block.bytes);
+                }
             }
             guard(|| Ok(self.db.apply_batch(batch)?))?;
         }
@@ -323,13 +333,16 @@ impl Index {
     /// Visits rows in key order and proves at the end that they were all, and the right ones.
     pub fn rows(&self, mut visit: impl FnMut(&[u8], Value) -> Result<(), Error>) -> Result<(), BuildError> {
         let mut rows = RowSet::default();
-        let mut items = guard(|| Ok(self.db.scan_prefix([ROW])))?;
+        let mut items = guard(|| Ok(self.db.scan_prefix([block::BLOCK])))?;
         // Only sled is behind the boundary: a panic of the visitor is the caller's.
         while let Some(item) = guard(|| Ok(items.next()))? {
             let (key, stored) = item.map_err(Damage::from)?;
-            let (kept, value) = open_row(&key, &stored)?;
-            rows.add(&key[1..], kept, value.len());
-            visit(&key[1..], value)?;
+            for row in block::open(&key, &stored)? {
+                let row = row?;
+                let value = Value::parse(row.kept).ok_or_else(|| block::damaged(&key))?;
+                rows.add(row.key, row.kept, value.len());
+                visit(row.key, value)?;
+            }
         }
         Ok(self.compare(rows)?)
     }
@@ -346,25 +359,11 @@ fn kept_len(value: &Value) -> u64 {
     }
 }
 
-fn row_crc(stored_key: &[u8], kept: &[u8]) -> [u8; 4] {
+fn crc(stored_key: &[u8], bytes: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(stored_key);
-    hasher.update(kept);
+    hasher.update(bytes);
     hasher.finalize().to_le_bytes()
-}
-
-fn close_row(stored_key: &[u8], value: &Value) -> Vec<u8> {
-    let mut out = vec![0; 4];
-    value.put(&mut out);
-    let crc = row_crc(stored_key, &out[4..]);
-    out[..4].copy_from_slice(&crc);
-    out
-}
-
-fn open_row<'a>(stored_key: &[u8], stored: &'a [u8]) -> Result<(&'a [u8], Value), Damage> {
-    let whole = stored.split_first_chunk::<4>().filter(|(crc, kept)| **crc == row_crc(stored_key, kept));
-    let parsed = whole.and_then(|(_, kept)| Some((kept, Value::parse(kept)?)));
-    parsed.ok_or_else(|| Damage(format!("the row {} is damaged", crate::blobs::hex(stored_key))))
 }
 
 fn meta(applied: &Applied) -> Vec<u8> {
@@ -372,14 +371,14 @@ fn meta(applied: &Applied) -> Vec<u8> {
     out.extend_from_slice(&applied.head.index.to_le_bytes());
     out.extend_from_slice(&applied.head.chain.0);
     applied.rows.put(&mut out);
-    let crc = row_crc(META, &out[4..]);
+    let crc = crc(META, &out[4..]);
     out[..4].copy_from_slice(&crc);
     out
 }
 
 fn parse_meta(stored: &[u8]) -> Option<Applied> {
-    let (crc, rest) = stored.split_first_chunk::<4>()?;
-    if *crc != row_crc(META, rest) {
+    let (sum, rest) = stored.split_first_chunk::<4>()?;
+    if *sum != crc(META, rest) {
         return None;
     }
     let mut cursor = Cursor(rest);
@@ -387,4 +386,52 @@ fn parse_meta(stored: &[u8]) -> Option<Applied> {
     let head = Head { index, chain: Chain(cursor.array()?) };
     let rows = RowSet::parse(&mut cursor)?;
     cursor.0.is_empty().then_some(Applied { head, rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn change() -> impl Strategy<Value = (Key, Option<Value>)> {
+        // Few keys of three tables, one of which is the empty key, and now and then a value that fills a block.
+        let key = prop_oneof![
+            Just(Key::default()),
+            (prop_oneof![Just(b'a'), Just(b'z')], 0..60_u8).prop_map(|(table, row)| Key::from([table, row]))
+        ];
+        let value = prop_oneof![Just(None), (0..900_usize).prop_map(Some), (0..20_000_usize).prop_map(Some)];
+        let value = value.prop_map(|len| len.map(|len| Value::Inline(vec![len as u8; len].into())));
+        (key, value)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn after_any_changes_the_index_holds_what_a_map_holds(
+            batches in prop::collection::vec(prop::collection::btree_map(change().prop_map(|c| c.0), change().prop_map(|c| c.1), 1..40), 1..12),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut index = Index::start(&dir.path().join("index"), 16 << 20).unwrap();
+            let mut model = BTreeMap::new();
+            for (number, changes) in batches.into_iter().enumerate() {
+                let head = Head { index: number as u64 + 1, chain: Chain::default() };
+                index.apply(head, &changes).unwrap();
+                for (key, value) in changes {
+                    match value {
+                        Some(value) => model.insert(key, value),
+                        None => model.remove(&key),
+                    };
+                }
+                let mut found = Vec::new();
+                index.rows(|key, value| {
+                    found.push((Key::from(key), value));
+                    Ok(())
+                }).unwrap();
+                prop_assert!(found.iter().map(|(key, value)| (key, value)).eq(&model), "in order, and all of them");
+                let applied = index.applied;
+                index.prove().unwrap();
+                prop_assert_eq!(index.applied, applied);
+            }
+        }
+    }
 }
