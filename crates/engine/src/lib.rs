@@ -6,6 +6,9 @@
 //! commit()                makes all staged entries durable with one flush and only then hands the actions out
 //! ```
 //!
+//! [`begin_commit`](Engine::begin_commit) and [`end_commit`](Engine::end_commit) are a commit whose waiting in between is
+//! left to the caller: steps that are made meanwhile belong to the commit after it.
+//!
 //! A failed append or flush fails the engine for good: memory is ahead of the disk, so the process must end and open
 //! the store again. Recovery copies rows and never decides again.
 
@@ -16,7 +19,7 @@ use leeway_core::event::Event;
 use leeway_core::state::rows::RowError;
 use leeway_core::{Action, Config, PolicySet, Scheduler};
 use leeway_model::{JobId, Timestamp};
-use leeway_store::{Entry, Head, Index, Store};
+use leeway_store::{Entry, Flushed, Flushing, Head, Index, Store};
 
 pub use codec::{Recorded, decode_event};
 
@@ -26,11 +29,11 @@ pub struct Engine<S, T = ()> {
     scheduler: Scheduler,
     store: S,
     staged: Vec<Released<T>>,
+    /// Steps of the commit that is under way.
+    committing: Option<Vec<Released<T>>>,
     scratch: codec::Scratch,
     /// Index of the last staged entry.
     index: Index,
-    /// Entries staged since the last flush.
-    unflushed: usize,
     now: Timestamp,
     failed: bool,
     /// The scheduler was told that the store is short of space.
@@ -97,9 +100,9 @@ impl<S: Store, T> Engine<S, T> {
             scheduler,
             store,
             staged: Vec::new(),
+            committing: None,
             scratch: codec::Scratch::default(),
             index: head.index,
-            unflushed: 0,
             now,
             failed: false,
             short: false,
@@ -147,21 +150,51 @@ impl<S: Store, T> Engine<S, T> {
         let entry = Entry { index: self.index + 1, time_ms: self.now.as_millis(), event: encoded, rows };
         self.store.append_essential(entry).inspect_err(|_| self.failed = true)?;
         self.index += 1;
-        self.unflushed += 1;
         released.index = Some(self.index);
         Ok(())
     }
 
     /// Makes every staged step durable and releases its actions, in the order of the steps.
     pub fn commit(&mut self) -> Result<Vec<Released<T>>, Error> {
+        let flushing = self.begin_commit()?;
+        self.end_commit(flushing.wait())
+    }
+
+    /// Begins to make every staged step durable. [`end_commit`](Self::end_commit) must follow before the next.
+    pub fn begin_commit(&mut self) -> Result<Flushing, Error> {
+        // Two at a time would be answered for in the wrong order.
+        if self.failed || self.committing.is_some() {
+            return Err(Error::Failed);
+        }
+        let flushing = if has_entries(&self.staged) {
+            self.store.begin_flush().inspect_err(|_| self.failed = true)?
+        } else {
+            Flushing::default()
+        };
+        self.committing = Some(std::mem::take(&mut self.staged));
+        Ok(flushing)
+    }
+
+    /// Releases the actions of the steps that the commit covers, in the order of the steps.
+    pub fn end_commit(&mut self, flushed: Flushed) -> Result<Vec<Released<T>>, Error> {
         if self.failed {
             return Err(Error::Failed);
         }
-        if self.unflushed > 0 {
-            self.store.flush().inspect_err(|_| self.failed = true)?;
-            self.unflushed = 0;
+        let released = self.committing.take().unwrap_or_default();
+        if has_entries(&released) {
+            self.store.end_flush(flushed).inspect_err(|_| self.failed = true)?;
         }
-        Ok(std::mem::take(&mut self.staged))
+        Ok(released)
+    }
+
+    /// Whether no step waits for a commit or for its end, so that the state is what the disk has.
+    pub fn is_settled(&self) -> bool {
+        self.staged.is_empty() && self.committing.is_none()
+    }
+
+    /// The steps that no commit has begun with.
+    pub fn staged(&self) -> &[Released<T>] {
+        &self.staged
     }
 
     /// When to bring [`Event::Woke`] at the latest.
@@ -194,4 +227,8 @@ impl<S: Store, T> Engine<S, T> {
     pub fn into_store(self) -> S {
         self.store
     }
+}
+
+fn has_entries<T>(steps: &[Released<T>]) -> bool {
+    steps.iter().any(|step| step.index.is_some())
 }

@@ -190,6 +190,23 @@ fn s_08_a_full_disk_refuses_new_work_whole_and_still_takes_what_ends_work() {
 }
 
 #[test]
+fn steps_made_while_a_commit_is_under_way_belong_to_the_next() {
+    let (mut engine, _) = open(MemoryStore::new(), 0);
+    set_up(&mut engine);
+    assert!(engine.is_settled());
+    engine.step(at(1), submit("first"), 1).unwrap();
+    let flushing = engine.begin_commit().unwrap();
+    engine.step(at(2), submit("second"), 2).unwrap();
+    assert!(!engine.is_settled());
+    assert!(matches!(engine.begin_commit(), Err(Error::Failed)), "one at a time");
+    let tags = |released: Vec<leeway_engine::Released<u32>>| released.iter().map(|step| step.tag).collect::<Vec<_>>();
+    assert_eq!(tags(engine.end_commit(flushing.wait()).unwrap()), [1]);
+    assert!(!engine.is_settled());
+    assert_eq!(tags(engine.commit().unwrap()), [2]);
+    assert!(engine.is_settled());
+}
+
+#[test]
 fn t_02_time_never_runs_back_also_over_a_restart() {
     let (mut engine, _) = open(MemoryStore::new(), 0);
     set_up(&mut engine);

@@ -1,27 +1,31 @@
 //! The one thread that owns the engine.
 //!
 //! ```text
-//! queue ─> take what waits, up to a bound ─> step each ─> ONE commit ─> release actions, answer, run reads ─> again
+//! queue ─> take what waits, up to a bound ─> step each ─> ONE commit ─> release actions, answer ─> again
+//!                                                          │ the disk works in a thread of its own (flusher.rs) while
+//!                                                          └ the steps of the next group are made
 //! ```
 //!
-//! Whoever waits shares the flush of its group; nobody is answered, and nothing is shown, before that flush. The queue is
-//! bounded: a caller that finds it full is told to come back. When the store fails, everybody who waits is let go without
+//! Whoever waits shares the flush of its group; nobody is answered, and nothing is shown, before that flush: who reads
+//! has the loop wait until all steps are durable. The queue is bounded: a caller that finds it full is told to come back. When the store fails, everybody who waits is let go without
 //! an answer and the thread ends; the process must follow.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select};
 use leeway_core::{Action, Event, Reply, Scheduler};
 use leeway_engine::{Engine, Released};
 use leeway_model::job::Job;
 use leeway_model::{JobId, Timestamp};
-use leeway_store::{Head, Store};
+use leeway_store::{Flushed, Head, Store};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::flusher::Flusher;
 use crate::in_flight::InFlight;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
@@ -31,8 +35,6 @@ use crate::signals::Signals;
 pub const WATCH_BEHIND: usize = 1_024;
 /// An idle loop looks around at least this often.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// How long a group waits for more steps when the last one had several: the flush that they share costs as much for one.
-const GATHER: Duration = Duration::from_micros(300);
 /// Between two tries of our own tasks to find room in the queue.
 const ROOM_EVERY: Duration = Duration::from_millis(10);
 
@@ -52,8 +54,6 @@ pub enum Failure {
 }
 
 type Answer = oneshot::Sender<Result<Reply, Failure>>;
-/// Position of a step's answer in its group.
-type Tag = usize;
 type Reader = Box<dyn FnOnce(&mut View<'_>) + Send>;
 
 enum Command {
@@ -104,7 +104,7 @@ fn shown(scheduler: &Scheduler, job: &Job) -> Job {
 /// Where everybody else talks to the loop. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    queue: SyncSender<Command>,
+    queue: Sender<Command>,
     metrics: Arc<Metrics>,
 }
 
@@ -213,12 +213,13 @@ pub struct Running<S> {
 
 /// Starts the thread.
 pub fn start<S: Store + 'static>(
-    engine: Engine<S, Tag>,
+    engine: Engine<S>,
     clock: Clock,
     effects: Effects,
     bounds: Bounds,
 ) -> std::io::Result<Running<S>> {
-    let (queue, commands) = sync_channel(bounds.queue.max(1));
+    let (queue, commands) = bounded(bounds.queue.max(1));
+    let flusher = Flusher::start()?;
     let handle = Handle { queue, metrics: effects.metrics.clone() };
     let (failed, failure) = watch::channel(None);
     let body = move || {
@@ -231,8 +232,10 @@ pub fn start<S: Store + 'static>(
             ledger: Ledger::default(),
             commands,
             group,
-            is_busy: false,
-            answers: Vec::new(),
+            readers: Vec::new(),
+            answers: VecDeque::new(),
+            flusher,
+            under_way: None,
         };
         let outcome = running.run();
         guard.armed = false;
@@ -264,79 +267,103 @@ impl Drop for PanicGuard {
 }
 
 struct Loop<S> {
-    engine: Engine<S, Tag>,
+    engine: Engine<S>,
     clock: Clock,
     effects: Effects,
     ledger: Ledger,
     commands: Receiver<Command>,
     group: usize,
-    /// The last group had several steps, so the next is likely to.
-    is_busy: bool,
-    /// Who waits for the steps of the present group.
-    answers: Vec<Option<Answer>>,
+    /// Who waits to look at the state.
+    readers: Vec<Reader>,
+    /// Who waits for which step, in the order of the steps.
+    answers: VecDeque<Option<Answer>>,
+    flusher: Flusher,
+    under_way: Option<UnderWay>,
+}
+
+/// A commit that waits for the disk.
+struct UnderWay {
+    began: Instant,
+    /// The jobs that it changes, as it leaves them.
+    changed: Vec<Job>,
+}
+
+enum Next {
+    Command(Command),
+    Flushed(Flushed),
+    /// Time to look at the timers.
+    Nothing,
 }
 
 impl<S: Store> Loop<S> {
     fn run(&mut self) -> Result<(), leeway_engine::Error> {
-        let mut readers = Vec::new();
         loop {
-            let first = self.wait();
-            if self.is_busy && matches!(first, Some(Command::Event(..))) {
-                std::thread::sleep(GATHER);
-            }
             let mut stop = false;
-            let mut steps = 0_usize;
-            let mut next = first;
-            loop {
-                match next {
-                    Some(Command::Event(event, answer)) => {
-                        steps += 1;
-                        // A caller that gave up before its turn has brought nothing (A-05).
-                        if !answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
-                            self.step(event, answer)?;
-                        }
-                    }
-                    Some(Command::Read(reader)) => readers.push(reader),
-                    Some(Command::Stop) => stop = true,
-                    None => break,
-                }
-                if stop || steps + readers.len() >= self.group {
-                    break;
-                }
-                next = self.commands.try_recv().ok();
+            let mut steps = 0;
+            match self.wait()? {
+                Next::Command(first) => (steps, stop) = self.take(first)?,
+                Next::Flushed(flushed) => self.end(flushed)?,
+                Next::Nothing => {}
             }
             if self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
                 self.step(Event::Woke, None)?;
                 steps += 1;
             }
-            self.is_busy = steps > 1;
-            self.commit(steps)?;
-            self.serve(&mut readers);
+            if stop || !self.readers.is_empty() {
+                self.settle()?;
+                self.serve();
+            } else if self.under_way.is_none() && !self.engine.is_settled() {
+                self.begin(steps)?;
+            }
             if stop {
                 return Ok(());
             }
         }
     }
 
-    /// The next command, or nothing when it is time to look at the timers.
-    fn wait(&self) -> Option<Command> {
+    fn wait(&self) -> Result<Next, leeway_engine::Error> {
         let wait = self.engine.next_wakeup().map_or(IDLE, |at| self.clock.until(at)).min(IDLE);
-        match self.commands.recv_timeout(wait) {
-            Ok(command) => Some(command),
-            Err(RecvTimeoutError::Timeout) => None,
-            // Every handle is gone: nobody can ever ask again.
-            Err(RecvTimeoutError::Disconnected) => Some(Command::Stop),
+        // What is durable is told first.
+        if let Ok(flushed) = self.flusher.done.try_recv() {
+            return Ok(Next::Flushed(flushed));
         }
+        select! {
+            recv(self.flusher.done) -> flushed => flushed.map(Next::Flushed).map_err(|_| leeway_engine::Error::Failed),
+            // When every handle is gone nobody can ever ask again.
+            recv(self.commands) -> command => Ok(Next::Command(command.unwrap_or(Command::Stop))),
+            default(wait) => Ok(Next::Nothing),
+        }
+    }
+
+    /// Takes a command and what waits behind it, up to the bound of a group. Returns how many steps that made, and
+    /// whether to stop.
+    fn take(&mut self, first: Command) -> Result<(usize, bool), leeway_engine::Error> {
+        let mut steps = 0;
+        let mut next = Some(first);
+        while let Some(command) = next {
+            match command {
+                Command::Event(event, answer) => {
+                    steps += 1;
+                    // A caller that gave up before its turn has brought nothing (A-05).
+                    if !answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
+                        self.step(event, answer)?;
+                    }
+                }
+                Command::Read(reader) => self.readers.push(reader),
+                Command::Stop => return Ok((steps, true)),
+            }
+            let is_full = steps + self.readers.len() >= self.group;
+            next = if is_full { None } else { self.commands.try_recv().ok() };
+        }
+        Ok((steps, false))
     }
 
     fn step(&mut self, event: Event, answer: Option<Answer>) -> Result<(), leeway_engine::Error> {
         let began = Instant::now();
-        let tag = self.answers.len();
-        self.answers.push(answer);
-        match self.engine.step(self.clock.now(), event, tag) {
-            Ok(()) => {}
+        match self.engine.step(self.clock.now(), event, ()) {
+            Ok(()) => self.answers.push_back(answer),
             Err(leeway_engine::Error::DiskFull) => {
-                if let Some(answer) = self.answers[tag].take() {
+                if let Some(answer) = answer {
                     // The one who asked may be gone.
                     let _ = answer.send(Err(Failure::DiskFull));
                 }
@@ -347,46 +374,68 @@ impl<S: Store> Loop<S> {
         Ok(())
     }
 
-    fn commit(&mut self, steps: usize) -> Result<(), leeway_engine::Error> {
-        if steps == 0 {
-            return Ok(());
+    /// Begins to make the staged steps durable. One step alone is waited for here and now, which is soonest.
+    fn begin(&mut self, steps: usize) -> Result<(), leeway_engine::Error> {
+        self.under_way = Some(UnderWay { began: Instant::now(), changed: self.changed_jobs() });
+        let flushing = self.engine.begin_commit()?;
+        if flushing.is_done() || (steps <= 1 && self.commands.is_empty()) {
+            self.end(flushing.wait())
+        } else {
+            self.flusher.begin(flushing);
+            Ok(())
         }
-        let began = Instant::now();
-        let released = self.engine.commit()?;
-        let flushed = released.iter().any(|step| step.index.is_some());
+    }
+
+    fn end(&mut self, flushed: Flushed) -> Result<(), leeway_engine::Error> {
+        let released = self.engine.end_commit(flushed)?;
         let metrics = &self.effects.metrics;
-        if flushed {
-            metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
-            metrics.flushes.inc();
+        metrics.steps.inc_by(released.len() as u64);
+        metrics.group_size.observe(released.len() as f64);
+        if let Some(UnderWay { began, changed }) = self.under_way.take() {
+            if released.iter().any(|step| step.index.is_some()) {
+                metrics.commit_seconds.observe(began.elapsed().as_secs_f64());
+                metrics.flushes.inc();
+            }
+            if !changed.is_empty() {
+                // Nobody listening any more is no fault.
+                let _ = self.effects.changes.send(changed.into());
+            }
         }
-        metrics.steps.inc_by(steps as u64);
-        metrics.group_size.observe(steps as f64);
-        self.tell_watchers(&released);
         for step in released {
             self.release(step);
         }
-        self.answers.clear();
         Ok(())
     }
 
-    fn tell_watchers(&self, released: &[Released<Tag>]) {
-        if self.effects.changes.receiver_count() == 0 {
-            return;
+    /// Waits until every step is durable.
+    fn settle(&mut self) -> Result<(), leeway_engine::Error> {
+        while !self.engine.is_settled() {
+            if self.under_way.is_none() {
+                self.begin(0)?;
+            } else {
+                let flushed = self.flusher.done.recv().map_err(|_| leeway_engine::Error::Failed)?;
+                self.end(flushed)?;
+            }
         }
-        let ids: std::collections::BTreeSet<JobId> =
-            released.iter().flat_map(|step| step.changed_jobs.iter().copied()).collect();
+        Ok(())
+    }
+
+    /// What watchers will be told of the staged steps.
+    fn changed_jobs(&self) -> Vec<Job> {
+        if self.effects.changes.receiver_count() == 0 {
+            return Vec::new();
+        }
+        let ids: BTreeSet<JobId> =
+            self.engine.staged().iter().flat_map(|step| step.changed_jobs.iter().copied()).collect();
         let scheduler = self.engine.scheduler();
         let mut jobs: Vec<Job> =
             ids.into_iter().filter_map(|id| scheduler.job(id)).map(|job| shown(scheduler, job)).collect();
-        if !jobs.is_empty() {
-            jobs.sort_by_key(|job| job.version);
-            // Nobody listening any more is no fault.
-            let _ = self.effects.changes.send(jobs.into());
-        }
+        jobs.sort_by_key(|job| job.version);
+        jobs
     }
 
-    fn release(&mut self, step: Released<Tag>) {
-        let mut answer = self.answers.get_mut(step.tag).and_then(Option::take);
+    fn release(&mut self, step: Released<()>) {
+        let mut answer = self.answers.pop_front().flatten();
         for action in step.actions {
             match action {
                 Action::Reply(reply) => {
@@ -407,19 +456,15 @@ impl<S: Store> Loop<S> {
         }
     }
 
-    fn serve(&mut self, readers: &mut Vec<Reader>) {
-        if readers.is_empty() {
-            return;
-        }
-        let store = self.engine.store();
+    fn serve(&mut self) {
         let mut view = View {
             scheduler: self.engine.scheduler(),
-            store,
+            store: self.engine.store(),
             ledger: &mut self.ledger,
             now: self.clock.now(),
             changes: &self.effects.changes,
         };
-        for reader in readers.drain(..) {
+        for reader in self.readers.drain(..) {
             reader(&mut view);
         }
     }

@@ -32,6 +32,7 @@ pub mod driver_loop;
 pub mod drivers;
 mod executor;
 mod files;
+mod flusher;
 pub mod grpc;
 mod health;
 mod in_flight;

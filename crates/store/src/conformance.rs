@@ -23,6 +23,7 @@ pub fn check(subject: &mut impl Subject) {
     entries_read_back_whole_and_in_order(subject);
     nothing_staged_is_visible(subject);
     a_flush_of_nothing_changes_nothing(subject);
+    entries_may_be_staged_while_a_flush_is_under_way(subject);
     what_was_flushed_survives_a_kill(subject);
     a_store_goes_on_after_a_kill(subject);
     the_chain_names_the_history(subject);
@@ -136,6 +137,21 @@ fn a_flush_of_nothing_changes_nothing(subject: &mut impl Subject) {
     let head = flush(&mut store);
     assert_eq!(flush(&mut store), head);
     assert_eq!(entries_of(&store, 1), [entry(1, &[])]);
+}
+
+fn entries_may_be_staged_while_a_flush_is_under_way(subject: &mut impl Subject) {
+    let mut store = subject.make();
+    put(&mut store, entry(1, &[(b"a", Some(b"1"))]));
+    let flushing = store.begin_flush().expect("the flush begins");
+    put(&mut store, entry(2, &[(b"a", Some(b"2")), (b"b", Some(b"2"))]));
+    let head = store.end_flush(flushing.wait()).expect("the flush ends");
+    assert_eq!((head.index, store.head()), (1, head), "what came later is not covered");
+    assert_eq!(rows_of(&store), BTreeMap::from([(b"a".to_vec(), b"1".to_vec())]));
+    let flushing = store.begin_flush().expect("the next flush begins");
+    assert_eq!(store.end_flush(flushing.wait()).expect("and ends").index, 2);
+    let store = subject.kill(store);
+    assert_eq!(store.head().index, 2);
+    assert_eq!(rows_of(&store).get(b"a".as_slice()), Some(&b"2".to_vec()));
 }
 
 fn what_was_flushed_survives_a_kill(subject: &mut impl Subject) {

@@ -27,7 +27,7 @@ use crate::index::{BuildError, Changes};
 use crate::journal::Journal;
 use crate::lock::Lock;
 use crate::reserve::Reserve;
-use crate::{Entry, Error, Head, Identity, Index, Store, codec};
+use crate::{Entry, Error, Flushed, Flushing, Head, Identity, Index, Store, codec};
 
 mod compact;
 mod open;
@@ -126,6 +126,8 @@ pub struct DiskStore {
     /// The next group for the index: rows of staged entries.
     staged: Changes,
     staged_bytes: u64,
+    /// The group of the flush that is under way, and its bytes.
+    flushing: Option<(Changes, u64)>,
     /// First entry that was not handed to the index yet.
     worker_next: Index,
     space: SpaceWatch,
@@ -319,12 +321,22 @@ impl Store for DiskStore {
     }
 
     fn flush(&mut self) -> Result<Head, Error> {
-        let head = self.journal.flush()?;
+        let flushing = self.begin_flush()?;
+        self.end_flush(flushing.wait())
+    }
+
+    fn begin_flush(&mut self) -> Result<Flushing, Error> {
+        let flushing = self.journal.begin_flush()?;
+        self.flushing = Some((std::mem::take(&mut self.staged), std::mem::take(&mut self.staged_bytes)));
+        Ok(flushing)
+    }
+
+    fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
+        let head = self.journal.end_flush(flushed)?;
+        let (changes, bytes) = self.flushing.take().unwrap_or_default();
         let first = self.worker_next;
         if head.index >= first {
-            let changes = std::mem::take(&mut self.staged);
-            let bytes = std::mem::take(&mut self.staged_bytes) + 64;
-            self.worker.submit(Group { first, head, changes, bytes });
+            self.worker.submit(Group { first, head, changes, bytes: bytes + 64 });
             self.worker_next = head.index + 1;
         }
         self.tend_history();

@@ -3,7 +3,7 @@
 //! ```text
 //! append: encode -> have the disk promise room -> keep in memory (may be refused cleanly: disk full)
 //! flush:  one write and one fdatasync for everything staged -> mark the head
-//!                                                               (a failure is final: fsync is never retried)
+//!         entries may be staged while the disk works            (a failure is final: fsync is never retried)
 //! roll:   sync the old segment -> make, sync and list the new   (so only the last segment can have a torn tail)
 //! ```
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::codec::{self, BlobRef};
 use crate::files::{Files, LogFile};
-use crate::{Entry, Error, Head, Index};
+use crate::{Entry, Error, Flushed, Flushing, Head, Index};
 
 mod frame;
 mod marks;
@@ -92,6 +92,8 @@ pub(crate) struct Journal {
     head: Head,
     synced: Head,
     staged: Head,
+    /// What the flush that is under way will answer for, and its end in the active segment.
+    flushing: Option<(Head, u64)>,
     failed: bool,
     payload: Vec<u8>,
 }
@@ -158,6 +160,7 @@ impl Journal {
             head,
             synced: head,
             staged: head,
+            flushing: None,
             failed: false,
             payload: Vec::new(),
         })
@@ -287,18 +290,39 @@ impl Journal {
         self.write(self.end).map_err(|error| self.fatal("write to", error))
     }
 
-    /// Makes everything staged durable.
-    pub fn flush(&mut self) -> Result<Head, Error> {
+    /// Begins to make everything staged durable; [`end_flush`](Self::end_flush) must follow before the next.
+    pub fn begin_flush(&mut self) -> Result<Flushing, Error> {
         if self.failed {
             return Err(Error::Failed);
         }
-        if self.staged == self.head {
-            return Ok(self.head);
+        if self.flushing.is_some() {
+            return Err(Error::Io(std::io::Error::other("a flush of the journal is under way already")));
         }
-        self.sync_active()?;
-        self.head = self.synced;
-        self.layout.lock().1 = self.head.index;
-        self.marks.note(self.head);
+        self.flushing = Some((self.staged, self.end));
+        if self.synced == self.staged {
+            return Ok(Flushing::default());
+        }
+        self.write_staged()?;
+        let active = self.active.clone();
+        Ok(Flushing::of(move || active.sync()))
+    }
+
+    /// Acknowledges what the flush that began last covers.
+    pub fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
+        if self.failed {
+            return Err(Error::Failed);
+        }
+        // A failed sync may have thrown the pages away: it is never retried.
+        flushed.0.map_err(|error| self.fatal("sync of", error))?;
+        let Some((head, end)) = self.flushing.take() else { return Ok(self.head) };
+        if head.index > self.synced.index {
+            (self.synced, self.durable_end) = (head, end);
+        }
+        if head.index > self.head.index {
+            self.head = head;
+            self.layout.lock().1 = head.index;
+            self.marks.note(head);
+        }
         Ok(self.head)
     }
 
@@ -387,7 +411,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The one place that turns staged into durable. A failed sync may have thrown the pages away: it is never retried.
+    /// Makes a segment that is about to be sealed durable, whatever flush is under way. Never retried either.
     fn sync_active(&mut self) -> Result<(), Error> {
         if self.synced == self.staged {
             return Ok(());

@@ -19,6 +19,7 @@ mod error;
 mod export;
 mod faulty;
 pub mod files;
+mod flushing;
 mod format;
 mod identity;
 mod index;
@@ -33,6 +34,7 @@ pub use codec::{MAX_ENTRY_BYTES, MAX_INLINE_BYTES, MAX_KEY_BYTES};
 pub use disk::{CompactReport, DiskStore, OpenReport, Options};
 pub use error::Error;
 pub use faulty::{Fault, FaultyStore, Plan, SeededPlan, Step};
+pub use flushing::{Flushed, Flushing};
 pub use format::FORMAT_VERSION;
 pub use identity::Identity;
 pub use memory::MemoryStore;
@@ -104,6 +106,8 @@ pub struct Head {
 ///   The exceptions are clean refusals of one `append`, for which [`Error::is_refusal`] is true (`DiskFull`,
 ///   `OutOfOrder`, `TooLarge`): nothing of that entry was kept, entries staged before it stay staged, and the store
 ///   goes on.
+/// * `begin_flush` and `end_flush` are a `flush` whose waiting in between needs no store: entries that are staged
+///   meanwhile belong to the flush after it. One at a time; a store that has nothing to wait for need not know of them.
 /// * `rows` visits the rows as of `head()`, in key order. When it returns an error, whatever was visited must be
 ///   thrown away. `entries` visits the durable history from an index on.
 /// * Opening a store never loses an acknowledged entry silently: it restores it or refuses with the place of the damage.
@@ -113,6 +117,15 @@ pub trait Store: Send {
     fn append(&mut self, entry: Entry) -> Result<(), Error>;
     /// Makes everything staged durable and returns the new head.
     fn flush(&mut self) -> Result<Head, Error>;
+    /// Begins to make everything staged so far durable.
+    fn begin_flush(&mut self) -> Result<Flushing, Error> {
+        self.flush().map(|_| Flushing::default())
+    }
+    /// Ends what `begin_flush` began, and returns the new head.
+    fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
+        flushed.0.map_err(Error::Io)?;
+        Ok(self.head())
+    }
     fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     /// Visits durable entries with `index >= from` until `visit` returns `false`. Refuses with
     /// `Error::HistoryTrimmed` when entries from `from` (0 counts as 1) on were dropped by retention.
@@ -146,6 +159,12 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
     fn flush(&mut self) -> Result<Head, Error> {
         (**self).flush()
+    }
+    fn begin_flush(&mut self) -> Result<Flushing, Error> {
+        (**self).begin_flush()
+    }
+    fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
+        (**self).end_flush(flushed)
     }
     fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         (**self).rows(visit)

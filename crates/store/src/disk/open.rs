@@ -135,6 +135,7 @@ impl DiskStore {
             base,
             staged: Changes::new(),
             staged_bytes: 0,
+            flushing: None,
             worker_next: head.index + 1,
             space: watch,
             compacting: false,
