@@ -32,7 +32,7 @@ Operation:
   clusters     Where machines can be had
   webhook      Who is told of events
   policies     How places are chosen
-  store        Verify, export, import or rebuild a data directory
+  store        Verify, export, import, rebuild or adopt a data directory
 
 Other:
   demo         See the main job done on this machine in less than a minute

@@ -6,7 +6,6 @@
 //! the ports are free, and whether the store is in use.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use leeway_model::Name;
 use leeway_model::cluster::{ClusterSpec, Region};
@@ -153,8 +152,10 @@ pub fn store(settings: &Settings) -> Problems {
     let mut problems = Problems::default();
     let store = data.join(STORE);
     let key = data.join(KEY_FILE);
-    match (has_entries(&store), key.exists()) {
-        (false, true) => {
+    // What cannot be looked at is refused below, with its reason.
+    let vacant = leeway_store::is_vacant(&store).unwrap_or(false);
+    match (vacant, key.exists()) {
+        (true, true) => {
             let message = format!(
                 "STORE_IDENTITY_MISMATCH: '{}' holds no store, but {} shows that there was one; mount or restore it, or name another data_dir",
                 store.display(),
@@ -162,7 +163,7 @@ pub fn store(settings: &Settings) -> Problems {
             );
             problems.add(SettingsError::new("data_dir", message));
         }
-        (true, _) => match leeway_store::identify(&store) {
+        (false, _) => match leeway_store::refuse_copy(&store).and_then(|()| leeway_store::identify(&store)) {
             Ok(known) if known.installation == settings.installation.as_str() => {}
             Ok(known) => {
                 let message = format!(
@@ -175,11 +176,7 @@ pub fn store(settings: &Settings) -> Problems {
             }
             Err(error) => problems.add(SettingsError::new("data_dir", format!("{}: {error}", error.code()))),
         },
-        (false, false) => {}
+        (true, false) => {}
     }
     problems
-}
-
-fn has_entries(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }

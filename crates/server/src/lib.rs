@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 mod check;
+mod claim;
 pub mod clock;
 mod declare;
 pub mod driver_loop;
@@ -49,6 +50,7 @@ mod signals;
 pub mod uploads;
 
 pub use check::{remarks as check_remarks, store as check_store};
+pub use claim::{Claim, claim};
 pub use drivers::Drivers;
 pub use settings::{Problems, Settings, SettingsError, Sources};
 
@@ -99,6 +101,8 @@ pub struct Server {
     tasks: Vec<JoinHandle<()>>,
     grpc: JoinHandle<anyhow::Result<()>>,
     scheduler: std::thread::JoinHandle<Option<DiskStore>>,
+    /// Held until the store is closed.
+    _claim: Claim,
 }
 
 /// Refuses to open a ledger under another currency than it was kept in.
@@ -144,7 +148,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
     let installation = InstallationId(settings.installation.clone());
     let data = settings.data_dir.clone();
     let options = parameters.store.unwrap_or_default();
-    let store = {
+    let (store, claim) = {
         let (data, settings) = (data.clone(), settings.clone());
         tokio::task::spawn_blocking(move || open_store(&data, &settings, options)).await??
     };
@@ -216,6 +220,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         tasks: Vec::new(),
         grpc: tokio::spawn(grpc::serve::serve(shared.clone(), grpc_listener)),
         scheduler: running.thread,
+        _claim: claim,
     };
     let declaring = declare::Declaring { shared: &shared, drivers: &drivers, data: &data, incarnation };
     if let Err(error) = declaring.all(&settings.budgets, declared, &mut server.tasks).await {
@@ -317,14 +322,9 @@ async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Opens the store, or makes one where there was none. Never makes one beside the key of a lost one.
-fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Result<DiskStore> {
+fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Result<(DiskStore, Claim)> {
     let folder = data.join(STORE);
-    let empty = match std::fs::read_dir(&folder) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-        Err(error) => return Err(error).with_context(|| folder.display().to_string()),
-    };
-    let store = if empty {
+    let store = if leeway_store::is_vacant(&folder)? {
         if data.join(KEY_FILE).exists() {
             bail!(
                 "STORE_IDENTITY_MISMATCH: {} holds no store, but {} shows that there was one; mount or restore it, or name another data_dir",
@@ -338,8 +338,10 @@ fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Res
         let identity = Identity { installation: settings.installation.to_string(), incarnation: uploads::hex(&random) };
         DiskStore::init(&folder, identity, options)?
     } else {
+        leeway_store::refuse_copy(&folder).map_err(|error| anyhow::anyhow!("{}: {error}", error.code()))?;
         DiskStore::open(&folder, options)?
     };
+    let claim = claim(store.identity())?;
     let known = &store.identity().installation;
     if *known != settings.installation.as_str() {
         bail!(
@@ -352,7 +354,7 @@ fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Res
     if report.cut_bytes > 0 || report.index_rebuilt.is_some() {
         tracing::warn!(cut_bytes = report.cut_bytes, index_rebuilt = ?report.index_rebuilt, "the store was put right");
     }
-    Ok(store)
+    Ok((store, claim))
 }
 
 fn local_drivers(data: &Path, settings: &Settings) -> anyhow::Result<Drivers> {

@@ -33,7 +33,8 @@ mod compact;
 mod open;
 
 pub use compact::CompactReport;
-pub(crate) use open::{create, find_base, known_identity, refuse_others, require_empty};
+pub use open::is_vacant;
+pub(crate) use open::{behind_index, create, find_base, known_identity, refuse_others, require_empty, scan_as_is};
 
 /// How a disk store behaves. The default is for a server.
 #[derive(Clone, Debug)]

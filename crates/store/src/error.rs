@@ -22,6 +22,23 @@ pub enum Error {
         offset: u64,
         reason: String,
     },
+    #[error(
+        "{place}, which says how far the journal is durable, is missing or cannot be read: the journal ends at entry \
+         {head}, and acknowledged entries after it may be lost; bring the file back from a copy of the same moment, or \
+         import the last export into a new directory, or go on with what is here by 'leeway store adopt --restored'"
+    )]
+    MarkMissing {
+        /// File, relative to the data directory.
+        place: String,
+        head: Index,
+    },
+    #[error(
+        "{dir} is not where its store was made or last adopted ({reason}): the same store served in two places would \
+         run its jobs twice; see that the other one is never served again, then say what this one is: 'leeway store \
+         adopt --moved' when nothing was served since it was copied, 'leeway store adopt --restored' when it is an \
+         older copy"
+    )]
+    Copied { dir: PathBuf, reason: String },
     #[error("{dir}: {reason}")]
     IdentityMismatch { dir: PathBuf, reason: String },
     #[error("{dir} holds no store; name the right directory, or let a server make one there")]
@@ -59,6 +76,8 @@ impl Error {
             Error::Io(_) => "STORE_IO",
             Error::Failed => "STORE_FAILED",
             Error::Corrupt { .. } => "STORE_CORRUPT",
+            Error::MarkMissing { .. } => "STORE_MARK_MISSING",
+            Error::Copied { .. } => "STORE_COPIED",
             Error::IdentityMismatch { .. } => "STORE_IDENTITY_MISMATCH",
             Error::NotInitialised { .. } => "STORE_NOT_INITIALISED",
             Error::NotEmpty { .. } => "STORE_NOT_EMPTY",

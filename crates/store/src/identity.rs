@@ -1,14 +1,16 @@
 //! Which store this is: a small file that outlives everything else in the data directory.
 //!
 //! It is written last when a store is created and never silently made anew, so that a data directory whose other
-//! files are gone (wrong mount, partial restore) is refused rather than taken for an empty store.
+//! files are gone (wrong mount, partial restore) is refused rather than taken for an empty store. It also holds its own
+//! place, see [`crate::place`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Files, write_whole};
+use crate::files::{Files, parent, remove_if_there};
+use crate::place::Place;
 use crate::{Error, format};
 
 /// Who a store is. The ids are the caller's; the store only keeps and compares them.
@@ -27,6 +29,9 @@ struct File {
     identity: Identity,
     /// CRC-32 of the ids, so that a flipped bit is not taken for another store.
     check: u32,
+    /// Where this file was written; a store of an earlier program has none until it is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<Place>,
 }
 
 #[derive(Deserialize)]
@@ -40,6 +45,15 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
 
 /// Reads the identity; `None` when there is no such file. Another format is refused before anything else is looked at.
 pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, Error> {
+    Ok(read_file(dir)?.map(|file| file.identity))
+}
+
+/// Where the identity was written; `None` when that was not noted, or there is none.
+pub(crate) fn place(dir: &Path) -> Result<Option<Place>, Error> {
+    Ok(read_file(dir)?.and_then(|file| file.place))
+}
+
+fn read_file(dir: &Path) -> Result<Option<File>, Error> {
     let path = path(dir);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -53,16 +67,37 @@ pub(crate) fn read(dir: &Path) -> Result<Option<Identity>, Error> {
     if file.check != check(&file.identity) {
         return Err(Error::corrupt("IDENTITY", 0, "the ids do not match their checksum"));
     }
-    Ok(Some(file.identity))
+    Ok(Some(file))
 }
 
 fn check(identity: &Identity) -> u32 {
     crc32fast::hash(format!("{}\0{}", identity.installation, identity.incarnation).as_bytes())
 }
 
+/// Writes the file anew, which is then at home where it lies.
 pub(crate) fn write(files: &dyn Files, dir: &Path, identity: &Identity) -> Result<(), Error> {
-    let file = File { format: format::FORMAT_VERSION, identity: identity.clone(), check: check(identity) };
-    let mut bytes = serde_json::to_vec_pretty(&file).map_err(std::io::Error::from)?;
-    bytes.push(b'\n');
-    write_whole(files, &path(dir), &bytes).map_err(|error| Error::at(&path(dir), error))
+    let path = path(dir);
+    write_at(files, &path, identity).map_err(|error| Error::at(&path, error))
+}
+
+fn write_at(files: &dyn Files, path: &Path, identity: &Identity) -> std::io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    remove_if_there(files, &temporary)?;
+    let written = files.create(&temporary).and_then(|file| {
+        // Its place is known once it exists, and stays when it gets its name.
+        let place = Some(Place::of(&fs::metadata(&temporary)?));
+        let content =
+            File { format: format::FORMAT_VERSION, identity: identity.clone(), check: check(identity), place };
+        let mut bytes = serde_json::to_vec_pretty(&content)?;
+        bytes.push(b'\n');
+        file.write_at(&bytes, 0)?;
+        file.sync()
+    });
+    if let Err(error) = written {
+        // Best effort: what matters is the first error, and leftovers are removed at the next open.
+        let _ = files.remove(&temporary);
+        return Err(error);
+    }
+    files.rename(&temporary, path)?;
+    files.sync_dir(parent(path))
 }

@@ -22,7 +22,7 @@ mod scan;
 use frame::{FRAME_BYTES, Frame, HEADER_BYTES, Header};
 use marks::Marks;
 use reader::{Reader, Stretch};
-pub(crate) use scan::{Scan, Tear, is_missing, place, refuse_others, scan};
+pub(crate) use scan::{MARK_PLACE, Scan, Tear, is_missing, is_never_used, place, refuse_others, scan, scan_unmarked};
 
 /// Staged bytes that are written before the flush that makes them durable.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -104,11 +104,14 @@ impl Journal {
         let dir = data_dir.join("journal");
         std::fs::create_dir_all(&dir).map_err(|error| Error::at(&dir, error))?;
         new_segment(files, &dir, before)?;
-        let mut marks = Marks::open(files, &dir)?;
-        marks.note(before);
-        marks.sync();
+        Marks::create(files, &dir, before)?;
         files.sync_dir(&dir).map_err(|error| Error::at(&dir, error))?;
         files.sync_dir(data_dir).map_err(|error| Error::at(data_dir, error))
+    }
+
+    /// Says that the journal is whole as far as `head`, whatever was marked before.
+    pub fn mark_anew(files: &dyn Files, data_dir: &Path, head: Head) -> Result<(), Error> {
+        Marks::create(files, &data_dir.join("journal"), head)
     }
 
     /// Opens what `scan` found, cutting a torn tail.
@@ -121,6 +124,7 @@ impl Journal {
     ) -> Result<Journal, Error> {
         let dir = data_dir.join("journal");
         let Scan { mut segments, head, mark, tear, unmarked_from, .. } = scan;
+        let mark = mark.unwrap_or_default();
         if let Some(tear) = &tear {
             cut(&*files, &dir, tear)?;
         }

@@ -26,21 +26,23 @@ mod index;
 mod journal;
 mod lock;
 mod memory;
+mod place;
 mod reserve;
 mod rowset;
 mod tools;
 
 pub use codec::{MAX_ENTRY_BYTES, MAX_INLINE_BYTES, MAX_KEY_BYTES};
-pub use disk::{CompactReport, DiskStore, OpenReport, Options};
+pub use disk::{CompactReport, DiskStore, OpenReport, Options, is_vacant};
 pub use error::Error;
 pub use faulty::{Fault, FaultyStore, Plan, SeededPlan, Step};
 pub use flushing::{Flushed, Flushing};
 pub use format::FORMAT_VERSION;
 pub use identity::Identity;
 pub use memory::MemoryStore;
+pub use place::refuse_copy;
 pub use tools::{
-    BlobsReport, ExportReport, ImportReport, IndexReport, Problem, RebuildReport, Report, SegmentReport, export,
-    identify, import, read_export, read_history, rebuild, verify,
+    AdoptReport, Adopted, BlobsReport, ExportReport, ImportReport, IndexReport, Problem, RebuildReport, Report,
+    SegmentReport, adopt, export, identify, import, read_export, read_history, rebuild, verify,
 };
 
 /// Position of an entry in the history; the first entry has index 1, `0` means "nothing yet".

@@ -1,4 +1,4 @@
-//! What an operator does with a data directory: verify, export, import, rebuild. The reports can be printed or serialised.
+//! What an operator does with a data directory: verify, export, import, rebuild, adopt. The reports can be printed or serialised.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,17 @@ use serde::Serialize;
 
 use crate::blobs::Blobs;
 use crate::codec::{BlobRef, MAX_INLINE_BYTES, Value};
-use crate::disk::{DiskStore, Options, create, known_identity, refuse_others, require_empty};
+use crate::disk::{DiskStore, Options, behind_index, create, known_identity, refuse_others, require_empty};
 use crate::export::{ExportReader, Header, Writer, base_path};
 use crate::index::bases::make_base_dir;
 use crate::lock::Lock;
-use crate::{Error, Head, Identity, Store, index};
+use crate::{Error, Head, Identity, Store, index, journal};
 
+mod adopt;
 mod read;
 mod verify;
 
+pub use adopt::{AdoptReport, Adopted, adopt};
 pub use read::{read_export, read_history};
 pub use verify::{BlobsReport, IndexReport, Problem, Report, SegmentReport, verify};
 
@@ -142,10 +144,21 @@ pub fn rebuild(dir: &Path, options: Options) -> Result<RebuildReport, Error> {
         return Err(Error::NotInitialised { dir: dir.to_owned() });
     }
     let lock = Lock::take(dir)?;
+    // Before the index goes, which may be all that knows of entries that the journal has lost.
+    refuse_short_journal(dir, &options)?;
     let set_aside = index::set_aside(dir)?;
     drop(lock);
     let store = DiskStore::open(dir, options)?;
     let mut rows = 0;
     store.rows(&mut |_, _| rows += 1)?;
     Ok(RebuildReport { head: store.close()?, rows, set_aside })
+}
+
+/// Refuses a journal that ends before what its whole index has seen.
+fn refuse_short_journal(dir: &Path, options: &Options) -> Result<(), Error> {
+    let Ok(index) = index::open(&dir.join("index"), options.cache_bytes, options.index_patience) else { return Ok(()) };
+    let seen = index.applied.head.index;
+    index::discard(index);
+    let scan = journal::scan(&dir.join("journal"), &mut |_| Ok(()))?;
+    if seen > scan.head.index { Err(behind_index(&scan, seen)) } else { Ok(()) }
 }

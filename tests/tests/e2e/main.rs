@@ -5,6 +5,7 @@
 
 mod budgets;
 mod commands;
+mod copies;
 mod demo;
 mod gangs;
 mod kills;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use leeway_server::STORE as STORE_FOLDER;
-use leeway_store::Options;
+use leeway_store::{Adopted, Options};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};
@@ -29,8 +29,16 @@ const REBUILD: &str = "The old index is set aside, not deleted. Rows are copied;
 
 Examples:
   leeway store rebuild /var/lib/leeway";
+const ADOPT: &str = "\
+A store that is served in two places runs its jobs twice, so a server refuses a copy of a data directory until it is said what the copy is. Before that, see to it that the other one is never served again: its jobs are this one's from now on. There is no way to make a second installation of a copy.
 
-/// Verify, export, import or rebuild a data directory that no server uses
+A directory that was renamed, or is mounted elsewhere on the same machine, is no copy.
+
+Examples:
+  cp -a /var/lib/leeway /mnt/bigger/leeway && leeway store adopt --moved /mnt/bigger/leeway
+  leeway store adopt --restored /backup/yesterday/leeway";
+
+/// Verify, export, import, rebuild or adopt a data directory that no server uses
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = STORES)]
 pub enum Command {
@@ -62,6 +70,19 @@ pub enum Command {
         /// The server's data directory.
         dir: PathBuf,
     },
+    /// Say that a copy of a data directory is the one to serve from now on
+    #[command(after_help = ADOPT, group = clap::ArgGroup::new("what").required(true))]
+    Adopt {
+        /// Nothing was served since it was copied: it stays what it was, and running jobs go on.
+        #[arg(long, group = "what")]
+        moved: bool,
+        /// It is older than what was served last, or its end may be lost: it becomes a new incarnation, and its server
+        /// only reports what it does not know until that is confirmed.
+        #[arg(long, group = "what")]
+        restored: bool,
+        /// The server's data directory.
+        dir: PathBuf,
+    },
 }
 
 pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -90,6 +111,15 @@ pub fn run(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Rebuild { dir } => {
             let report = leeway_store::rebuild(&store_dir(dir), Options::default())?;
             show(terminal, |_| render::store::rebuilt(&report), &report)
+        }
+        Command::Adopt { moved, restored: _, dir } => {
+            let store = store_dir(dir);
+            let known = leeway_store::identify(&store)?;
+            let _unserved = leeway_server::claim(&known)?;
+            let incarnation = super::random_id()?;
+            let as_what = if *moved { Adopted::Moved } else { Adopted::Restored { incarnation: &incarnation } };
+            let report = leeway_store::adopt(&store, as_what, Options::default())?;
+            show(terminal, |_| render::store::adopted(&report), &report)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leeway_store::{ExportReport, ImportReport, RebuildReport, Report};
+use leeway_store::{AdoptReport, ExportReport, ImportReport, RebuildReport, Report};
 
 use super::amounts::size;
 
@@ -87,6 +87,19 @@ pub fn imported(report: &ImportReport, file: &Path, data: &Path) -> String {
 pub fn rebuilt(report: &RebuildReport) -> String {
     let aside = report.set_aside.as_ref().map(|path| format!("; the old index is in {}", path.display()));
     format!("{} rows as of entry {}{}", report.rows, report.head.index, aside.unwrap_or_default())
+}
+
+/// What `store adopt` made of a copy.
+pub fn adopted(report: &AdoptReport) -> String {
+    let (dir, index, incarnation) = (report.dir.display(), report.head.index, &report.identity.incarnation);
+    if report.from == *incarnation {
+        return format!("{dir} is at home here, as of entry {index}; never serve the one that it was copied from");
+    }
+    format!(
+        "{dir} is at home here, as of entry {index}, as the new incarnation {incarnation}; never serve another copy of it\n\
+         start 'leeway serve': it reports what this store does not know and removes nothing; when that is as it should be, \
+         start once with confirm_restore = \"{incarnation}\""
+    )
 }
 
 #[cfg(test)]

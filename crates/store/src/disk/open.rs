@@ -23,20 +23,18 @@ use crate::reserve::Reserve;
 use crate::{Error, Head, Identity, identity};
 
 impl DiskStore {
-    /// Makes a new store in `dir`, which must be absent or empty, and opens it.
+    /// Makes a new store in `dir`, which must be vacant (see [`is_vacant`]), and opens it.
     pub fn init(dir: &Path, identity: Identity, options: Options) -> Result<DiskStore, Error> {
-        require_empty(dir)?;
+        if !is_vacant(dir)? {
+            return Err(Error::NotEmpty { path: dir.to_path_buf() });
+        }
         create(dir, &identity, Head::default(), &options)?;
         DiskStore::open(dir, options)
     }
 
-    /// Opens the store in `dir`, or makes one when the directory is absent or empty.
+    /// Opens the store in `dir`, or makes one when the directory is vacant.
     pub fn open_or_init(dir: &Path, identity: Identity, options: Options) -> Result<DiskStore, Error> {
-        if names(dir).map_err(|error| Error::at(dir, error))?.is_empty() {
-            DiskStore::init(dir, identity, options)
-        } else {
-            DiskStore::open(dir, options)
-        }
+        if is_vacant(dir)? { DiskStore::init(dir, identity, options) } else { DiskStore::open(dir, options) }
     }
 
     /// Opens the store in `dir`. Never makes one.
@@ -45,6 +43,10 @@ impl DiskStore {
         refuse_others(dir)?;
         let lock = Lock::take(dir)?;
         let files = options.files.clone();
+        if identity::place(dir)?.is_none() {
+            // Of a program that did not note it: whatever is copied from now on is told apart.
+            identity::write(&*files, dir, &identity)?;
+        }
         let mut report = OpenReport { leftovers_removed: remove_leftovers(dir, &*files)?, ..OpenReport::default() };
         let mut reserve = Reserve::of(dir, options.reserve_bytes, files.clone());
         let blobs = Blobs::new(dir, files.clone());
@@ -62,11 +64,11 @@ impl DiskStore {
             }
         });
         if judged.is_ok() && applied.index > scan.head.index {
-            let reason = format!(
-                "the journal ends at entry {}, but the index has seen entry {}; if the journal was restored on purpose, rebuild",
-                scan.head.index, applied.index
-            );
-            return Err(end_damage(&scan, reason));
+            return Err(behind_index(&scan, applied.index));
+        }
+        // Last, so that damage with a place of its own is named first.
+        if scan.mark.is_none() {
+            return Err(Error::MarkMissing { place: journal::MARK_PLACE.to_owned(), head: scan.head.index });
         }
         if let Some(tear) = &scan.tear {
             report.cut_bytes = tear.lost_bytes;
@@ -146,11 +148,29 @@ impl DiskStore {
     }
 }
 
+/// True when a store may be made in `dir`: it is absent or empty, or holds nothing but what a creation left that ended
+/// before the identity was written. No entry can have been acknowledged there.
+///
+/// # Errors
+/// When the directory cannot be looked at.
+pub fn is_vacant(dir: &Path) -> Result<bool, Error> {
+    let found = names(dir).map_err(|error| Error::at(dir, error))?;
+    let of_creation = |name: &String| matches!(name.as_str(), "LOCK" | "IDENTITY.tmp" | "journal");
+    Ok(found.iter().all(of_creation) && journal::is_never_used(&dir.join("journal"))?)
+}
+
 /// Makes everything but the base; the identity comes last, so that a store half made is never taken for one.
 pub(crate) fn create(dir: &Path, identity: &Identity, before: Head, options: &Options) -> Result<(), Error> {
     crate::files::create_private_dir(dir).map_err(|error| Error::at(dir, error))?;
     let _lock = Lock::take(dir)?;
     let files = &*options.files;
+    if is_vacant(dir)? {
+        let unfinished = dir.join("journal");
+        match std::fs::remove_dir_all(&unfinished) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::at(&unfinished, error)),
+            _ => {}
+        }
+    }
     Journal::create(files, dir, before)?;
     identity::write(files, dir, identity)?;
     let parent = crate::files::parent(dir);
@@ -179,7 +199,7 @@ pub(crate) fn known_identity(dir: &Path) -> Result<Identity, Error> {
         ),
         Some(identity) => Ok(identity),
         None if has("journal") || has("index") || has("base") || has("blobs") => mismatch(
-            "parts of a store are here, its IDENTITY is not: a partial restore, or a creation that never finished; bring the file back, or empty the directory",
+            "parts of a store are here, its IDENTITY is not: a partial restore; bring the file back, or name an empty directory",
         ),
         None => Err(Error::NotInitialised { dir: dir.to_path_buf() }),
     }
@@ -198,7 +218,7 @@ pub(crate) fn refuse_others(dir: &Path) -> Result<(), Error> {
 
 fn remove_leftovers(dir: &Path, files: &dyn Files) -> Result<u64, Error> {
     let mut removed = index::remove_leftovers(&dir.join("index"))?;
-    for folder in [dir.to_path_buf(), dir.join("base"), dir.join("blobs")] {
+    for folder in [dir.to_path_buf(), dir.join("journal"), dir.join("base"), dir.join("blobs")] {
         for name in names(&folder).map_err(|error| Error::at(&folder, error))? {
             if name.ends_with(".tmp") {
                 let path = folder.join(name);
@@ -248,6 +268,14 @@ pub(crate) fn scan<const N: usize>(dir: &Path, heads: [Option<Head>; N]) -> Resu
     Ok((scan, agree))
 }
 
+/// The journal as far as it goes, whatever was marked as durable, once it is certain that it goes as far as its base.
+pub(crate) fn scan_as_is(dir: &Path) -> Result<Scan, Error> {
+    let (base, base_damage) = find_base(dir)?;
+    let scan = journal::scan_unmarked(&dir.join("journal"))?;
+    refuse_gaps(dir, &scan, base.as_ref(), base_damage.as_ref(), &None)?;
+    Ok(scan)
+}
+
 /// History before the journal's first entry must be covered by a base that belongs to it.
 fn refuse_gaps(
     dir: &Path,
@@ -290,6 +318,15 @@ fn disagreement(scan: &Scan, applied: Head, agrees: &Option<bool>) -> Option<Str
         }
         None => None,
     }
+}
+
+/// The journal ends before what the index has seen.
+pub(crate) fn behind_index(scan: &Scan, seen: u64) -> Error {
+    let reason = format!(
+        "the journal ends at entry {}, but the index has seen entry {seen}; if the journal was restored on purpose, say so by 'leeway store adopt --restored'",
+        scan.head.index
+    );
+    end_damage(scan, reason)
 }
 
 fn end_damage(scan: &Scan, reason: String) -> Error {

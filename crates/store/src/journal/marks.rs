@@ -3,13 +3,14 @@
 //! After each flush the new head is written to one of two slots, in turn, without a sync of its own: a killed process
 //! leaves it in the page cache, and a power cut leaves at worst an older one. It is synced when a segment is sealed,
 //! on close, and once a second by the index thread. A journal that ends before its mark has lost acknowledged entries;
-//! bad bytes after the mark are a torn write that nobody was answered for.
+//! bad bytes after the mark are a torn write that nobody was answered for. The first mark is durable before a store has its
+//! identity, so a store without any has been damaged, and nobody can say whether its journal is whole.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::codec::Cursor;
-use crate::files::{Files, LogFile};
+use crate::files::{Files, LogFile, write_whole};
 use crate::{Chain, Error, Head};
 
 const MAGIC: &[u8; 8] = b"LEEWAYH\n";
@@ -25,26 +26,24 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Reads the newest mark; the default head when there is none that can be read.
-    pub fn read(journal_dir: &Path) -> Result<Head, Error> {
-        let path = journal_dir.join(NAME);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Head::default()),
-            Err(error) => return Err(Error::at(&path, error)),
-        };
-        let slots = [0, SLOT_DISTANCE as usize].map(|at| bytes.get(at..).and_then(parse));
-        if slots.iter().all(Option::is_none) && !bytes.is_empty() {
-            tracing::warn!(file = %path.display(), "no mark of the durable head can be read");
-        }
-        Ok(slots.into_iter().flatten().max_by_key(|head| head.index).unwrap_or_default())
+    /// Reads the newest mark; `None` when there is none that can be read. A store has one from its creation on.
+    pub fn read(journal_dir: &Path) -> Result<Option<Head>, Error> {
+        let slots = slots(journal_dir)?;
+        Ok(slots.into_iter().flatten().max_by_key(|head| head.index))
     }
 
-    /// Opens the file for writing, making it when it is absent.
+    /// Makes the file, in place of any other, with a first mark that is durable when this returns.
+    pub fn create(files: &dyn Files, journal_dir: &Path, head: Head) -> Result<(), Error> {
+        let path = journal_dir.join(NAME);
+        write_whole(files, &path, &slot(head)).map_err(|error| Error::at(&path, error))
+    }
+
+    /// Opens the file for writing. The newest mark is overwritten last, so that a torn write leaves one.
     pub fn open(files: &dyn Files, journal_dir: &Path) -> Result<Marks, Error> {
         let path = journal_dir.join(NAME);
-        let opened = if path.exists() { files.open(&path) } else { files.create(&path) };
-        Ok(Marks { file: opened.map_err(|error| Error::at(&path, error))?, turn: 0 })
+        let file = files.open(&path).map_err(|error| Error::at(&path, error))?;
+        let [even, odd] = slots(journal_dir)?.map(|mark| mark.map(|head| head.index));
+        Ok(Marks { file, turn: u64::from(odd > even) })
     }
 
     /// Notes a head that is durable. Failing is not fatal: the mark is evidence, not truth.
@@ -65,6 +64,16 @@ impl Marks {
             tracing::warn!(%error, "the mark of the durable head could not be synced");
         }
     }
+}
+
+fn slots(journal_dir: &Path) -> Result<[Option<Head>; 2], Error> {
+    let path = journal_dir.join(NAME);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::at(&path, error)),
+    };
+    Ok([0, SLOT_DISTANCE as usize].map(|at| bytes.get(at..).and_then(parse)))
 }
 
 fn slot(head: Head) -> Vec<u8> {

@@ -21,8 +21,9 @@ pub(crate) struct Scanned<'a> {
 pub(crate) struct Scan {
     pub segments: Vec<Segment>,
     pub head: Head,
-    /// The durable head as marked when the journal was last written.
-    pub mark: Head,
+    /// The durable head as marked when the journal was last written; `None` when no mark can be read, and then entries
+    /// may be missing at the end.
+    pub mark: Option<Head>,
     /// The entry before the first segment, as its header names it.
     before: Option<Head>,
     pub tear: Option<Tear>,
@@ -66,7 +67,19 @@ fn format(header: Option<Header>, first: Index) -> Result<(), Error> {
 
 /// Reads everything, calling `visit` for each entry in order.
 pub(crate) fn scan(dir: &Path, visit: &mut dyn FnMut(Scanned<'_>) -> Result<(), Error>) -> Result<Scan, Error> {
-    let mark = Marks::read(dir)?;
+    scan_after(dir, Marks::read(dir)?, visit)
+}
+
+/// As [`scan`], for an operator who takes the journal as it is, whatever was marked as durable.
+pub(crate) fn scan_unmarked(dir: &Path) -> Result<Scan, Error> {
+    scan_after(dir, None, &mut |_| Ok(()))
+}
+
+fn scan_after(
+    dir: &Path,
+    mark: Option<Head>,
+    visit: &mut dyn FnMut(Scanned<'_>) -> Result<(), Error>,
+) -> Result<Scan, Error> {
     let files = segment_files(dir)?;
     let mut scan =
         Scan { segments: Vec::new(), head: Head::default(), mark, before: None, tear: None, unmarked_from: 0 };
@@ -74,16 +87,21 @@ pub(crate) fn scan(dir: &Path, visit: &mut dyn FnMut(Scanned<'_>) -> Result<(), 
     for (number, (first, path)) in files.into_iter().enumerate() {
         scan.segment(first, path, number + 1 == count, visit)?;
     }
-    if scan.head.index < mark.index {
+    if scan.head.index < scan.marked() {
         let (last, end) = scan.segments.last().map_or((0, 0), |segment| (segment.first, segment.bytes));
         let reason =
-            format!("the journal ends at entry {}, but entry {} was acknowledged", scan.head.index, mark.index);
+            format!("the journal ends at entry {}, but entry {} was acknowledged", scan.head.index, scan.marked());
         return Err(Error::corrupt(place(last), end, reason));
     }
     Ok(scan)
 }
 
 impl Scan {
+    /// The last entry that is marked as durable.
+    pub fn marked(&self) -> Index {
+        self.mark.map_or(0, |mark| mark.index)
+    }
+
     /// The entry before the first that is kept; `None` without any segment.
     pub fn before(&self) -> Option<Head> {
         self.before
@@ -124,7 +142,7 @@ impl Scan {
             codec::blobs_in(frame.payload, |blob| segment.note_blob(blob))
                 .ok_or_else(|| Error::corrupt(place(first), at as u64, "the record's content cannot be read"))?;
             at += frame.len();
-            if self.head.index <= self.mark.index {
+            if self.head.index <= self.marked() {
                 self.unmarked_from = at as u64;
             }
         }
@@ -150,7 +168,7 @@ impl Scan {
             let reason = format!("the hash chain breaks at entry {index}");
             return Err(Error::corrupt(place(segment), at, reason));
         }
-        if index == self.mark.index && frame.chain != self.mark.chain {
+        if self.mark.is_some_and(|mark| mark.index == index && mark.chain != frame.chain) {
             let reason = format!("entry {index} is not the one that was acknowledged");
             return Err(Error::corrupt(place(segment), at, reason));
         }
@@ -172,8 +190,8 @@ impl Scan {
             let reason = format!("{reason}, and later segments follow");
             return Err(Error::corrupt(place, at as u64, reason));
         }
-        if self.mark.index >= expected {
-            let reason = format!("{reason}; entries up to {} were acknowledged", self.mark.index);
+        if self.marked() >= expected {
+            let reason = format!("{reason}; entries up to {} were acknowledged", self.marked());
             return Err(Error::corrupt(place, at as u64, reason));
         }
         if let Some(later) = frame::find_frame(&bytes[at..], |frame| frame.durable >= expected) {
@@ -193,7 +211,7 @@ impl Scan {
     /// A segment without a whole header: the last one may have been about to be made.
     fn headless(&mut self, first: Index, path: PathBuf, is_last: bool, bytes: &[u8]) -> Result<(), Error> {
         let holds_frames = frame::find_frame(bytes, |_| true).is_some();
-        if !is_last || self.segments.is_empty() || holds_frames || self.mark.index >= first {
+        if !is_last || self.segments.is_empty() || holds_frames || self.marked() >= first {
             return Err(Error::corrupt(place(first), 0, "the segment's header cannot be read"));
         }
         let lost_bytes = bytes.len() as u64;
@@ -240,6 +258,26 @@ impl Segment {
 /// Name of a segment file, relative to the data directory.
 pub(crate) fn place(first: Index) -> String {
     format!("journal/{first:020}.log")
+}
+
+/// Where the mark of the durable head lies, relative to the data directory.
+pub(crate) const MARK_PLACE: &str = "journal/head";
+
+/// True when the journal at `dir` is at most what a creation leaves: a first segment without entries, and a first mark.
+pub(crate) fn is_never_used(dir: &Path) -> Result<bool, Error> {
+    let names = crate::files::names(dir).map_err(|error| Error::at(dir, error))?;
+    let first = place(1);
+    let first = first.trim_start_matches("journal/");
+    if names.iter().any(|name| name != first && !name.starts_with("head")) {
+        return Ok(false);
+    }
+    let segment = dir.join(first);
+    let bytes = match std::fs::metadata(&segment) {
+        Ok(meta) => meta.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+        Err(error) => return Err(Error::at(&segment, error)),
+    };
+    Ok(bytes <= HEADER_BYTES as u64 && Marks::read(dir)?.is_none_or(|mark| mark.index == 0))
 }
 
 /// True when no entry of the journal at `dir` can be there: no segment file at all.

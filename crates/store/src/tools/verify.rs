@@ -187,6 +187,7 @@ impl Report {
     fn problem(&mut self, error: &Error, repairable: bool) {
         let (place, offset) = match error {
             Error::Corrupt { place, offset, .. } => (place.clone(), *offset),
+            Error::MarkMissing { place, .. } => (place.clone(), 0),
             _ => (String::new(), 0),
         };
         self.problems.push(Problem { code: error.code(), place, offset, message: error.to_string(), repairable });
@@ -194,7 +195,11 @@ impl Report {
 
     fn journal(&mut self, scan: &Scan) {
         self.head = scan.head;
-        self.marked = scan.mark.index;
+        self.marked = scan.marked();
+        if scan.mark.is_none() {
+            let error = Error::MarkMissing { place: journal::MARK_PLACE.to_owned(), head: scan.head.index };
+            self.problem(&error, false);
+        }
         self.first_entry = scan.segments.first().map_or(0, |segment| segment.first);
         self.entries = scan.segments.iter().map(|segment| segment.last + 1 - segment.first).sum();
         self.journal_bytes = scan.segments.iter().map(|segment| segment.bytes).sum();
