@@ -286,12 +286,18 @@ fn instance_type(field: &Field<'_>, report: &mut Report) -> Option<Box<str>> {
 
 /// Checked, then set aside: the machines of a run are always released when it ends.
 fn autostop(field: Field<'_>, report: &mut Report) {
+    const YEAR_MINUTES: i64 = 366 * 24 * 60;
     let path = field.path.clone();
     let understood = match &field.node.value {
         Value::Bool(..) => true,
-        Value::Number(_) => field.integer(-1, 1_000_000, report).is_some(),
+        // -1 is never, 0 at once.
+        Value::Number(_) => field.integer(-1, YEAR_MINUTES, report).is_some(),
         Value::Text(_) => field.length(report).is_some(),
-        Value::Map(_) => Fields::open(field, &AUTOSTOP, report).is_some(),
+        Value::Map(_) => Fields::open(field, &AUTOSTOP, report).is_some_and(|mut fields| {
+            let idle = fields.take("idle_minutes");
+            let idle = idle.is_none_or(|field| field.integer(0, YEAR_MINUTES, report).is_some());
+            fields.take("down").is_none_or(|field| field.boolean(report).is_some()) && idle
+        }),
         _ => {
             field.wrong_type("minutes, a length of time, or true or false", "remove it", report);
             false

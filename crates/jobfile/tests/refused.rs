@@ -170,3 +170,20 @@ fn fields_that_exclude_each_other_are_told_with_both_names() {
 fn alternatives_inside_an_alternative_are_refused() {
     check("resources: {any_of: [{accelerators: [T4, L4]}]}", Code::Conflict, "resources.any_of[0].accelerators");
 }
+
+#[test]
+fn an_autostop_that_means_nothing_is_refused_though_it_has_no_effect() {
+    for (line, path, range) in [
+        ("autostop: -2", "resources.autostop", "-1 to 527040"),
+        ("autostop: 527041", "resources.autostop", "-1 to 527040"),
+        ("autostop: {idle_minutes: -1}", "resources.autostop.idle_minutes", "0 to 527040"),
+        ("autostop: {idle_minutes: 99999999999}", "resources.autostop.idle_minutes", "0 to 527040"),
+        ("autostop: {idle_minutes: soon}", "resources.autostop.idle_minutes", "0 to 527040"),
+        ("autostop: {idle_minutes: 1.5}", "resources.autostop.idle_minutes", "0 to 527040"),
+        ("autostop: {idle_minutes: 10, down: maybe}", "resources.autostop.down", "true"),
+    ] {
+        let (_, at, text) = mistake(&format!("resources: {{{line}}}"));
+        assert_eq!(at, path, "{line}: {text}");
+        assert!(text.replace(',', "").contains(range), "{line}: {text}");
+    }
+}
