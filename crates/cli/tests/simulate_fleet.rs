@@ -239,6 +239,11 @@ fn what_is_wrong_with_a_scenario_has_a_code_and_exit_2() {
     };
     assert_eq!(code(&["run", "price-strom"]), "NO_SCENARIO");
     assert_eq!(code(&["run", &path, "--policy", "whole-bil"]), "NO_POLICY");
+    // Also where the scenario's own policies are not asked for.
+    let slip = Path::new(&path).with_file_name("slip.toml");
+    fs::write(&slip, fs::read_to_string(&path).unwrap().replace("\"whole-bill\"]", "\"whole-bil\"]")).unwrap();
+    assert_eq!(code(&["run", &text(&slip), "--policy", "whole-bill"]), "NO_POLICY");
+    assert_eq!(code(&["compare", &text(&slip), "--policy", "whole-bill"]), "NO_POLICY");
     assert_eq!(code(&["run", &path, "--set", "policies=[]"]), "INVALID_SCENARIO");
     assert_eq!(code(&["compare", &path, "--set", "repetitions=4000000000"]), "INVALID_SCENARIO");
     assert_eq!(code(&["compare", &path, "--set", "clusters=[]"]), "INVALID_SCENARIO");

@@ -140,7 +140,7 @@ impl fmt::Display for Millis {
         let (days, hours) = (self.0 / 86_400_000, self.0 / 3_600_000 % 24);
         let (mins, secs, millis) = (self.0 / 60_000 % 60, self.0 / 1_000 % 60, self.0 % 1_000);
         let text = match (days, hours, mins, secs) {
-            (0, 0, 0, 0) => format!("{millis}ms"),
+            (0, 0, 0, 0) if millis > 0 => format!("{millis}ms"),
             (0, 0, 0, s) => format!("{s}s"),
             (0, 0, m, 0) => format!("{m}m"),
             (0, 0, m, s) => format!("{m}m {s}s"),
@@ -209,6 +209,7 @@ mod tests {
             ("250ms", 250, "250ms"),
             ("2d", 172_800_000, "2d"),
             ("1w", 604_800_000, "7d"),
+            ("0ms", 0, "0s"),
         ] {
             let length: Millis = text.parse().unwrap();
             assert_eq!(length.as_millis(), millis, "{text}");

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 pub mod build;
 pub mod cluster;
+pub mod extent;
 mod feasible;
 mod jobs;
 mod market;

@@ -15,6 +15,15 @@ fn good() -> String {
         + &job("one", "0s", "1h", "")
 }
 
+/// A thousand million jobs an hour.
+fn flood(more: &str) -> String {
+    format!(
+        "\n[[workload]]\n{more}\n[workload.generate]\nruntime_max_s = 3600\narrivals = {{ per_hour = 1e9 }}\n\
+         runtime = {{ kind = \"log-normal\", mu = 8.0, sigma = 1.0 }}\n\
+         sizes = [{{ weight = 1.0, gpus = 1, accelerator = \"A10G\" }}]\n"
+    )
+}
+
 /// What is said of a text, whether in reading it or in making a run of it.
 fn said(text: &str, folder: &Path) -> String {
     let choice = Choice { policy: "whole-bill".parse().unwrap(), seed: 1, checked: true };
@@ -111,8 +120,27 @@ fn a_wrong_value_is_answered_with_its_field_and_what_to_write() {
         ),
         ("a range that runs backwards", replaced("boot = \"60s\"", "boot = \"60s..30s\""), &["backwards"]),
         ("a length without a unit", replaced("length = \"1d\"", "length = \"24\""), &["length", "24"]),
-        ("no length", replaced("length = \"1d\"", "length = \"0s\""), &["limit", "length"]),
-        ("a limit before the end", replaced("limit = \"10d\"", "limit = \"1h\""), &["limit", "shorter"]),
+        ("no length", replaced("length = \"1d\"", "length = \"0s\""), &["length: is zero", "such as 24h"]),
+        (
+            "a limit before the end",
+            replaced("limit = \"10d\"", "limit = \"1h\""),
+            &["limit: 1h is shorter", "1d or more"],
+        ),
+        ("a limit of nothing", replaced("limit = \"10d\"", "limit = \"0s\""), &["limit: 0s is shorter", "1d or more"]),
+        (
+            "more jobs than can be held",
+            added(&flood("")),
+            &[
+                "workload[0].generate.arrivals.per_hour: 1000000000 jobs an hour for 1d",
+                "24000000000",
+                "10000000 at most",
+            ],
+        ),
+        (
+            "years of prices of each second",
+            replaced("gap_s = 600", "gap_s = 1").replacen("limit = \"10d\"", "limit = \"1000d\"", 1),
+            &["clusters[0].market.generate.gap_s: a price every 1 s", "86400000 ticks", "20000000 at most", "limit"],
+        ),
         (
             "ticks of no length",
             replaced("gap_s = 600", "gap_s = 0"),
@@ -225,4 +253,13 @@ fn a_setting_that_leads_nowhere_is_refused_with_its_key() {
     assert!(set("clusters.9.count", "3").contains("clusters.9.count"));
     assert!(set("world.notise", "30s").contains("did you mean `notice`?"));
     assert!(set("length", "soon").contains("soon"));
+}
+
+#[test]
+fn a_flood_of_jobs_is_taken_where_most_bounds_it_and_its_extent_is_told() {
+    let text = good() + &flood("most = 100");
+    let named = Named::parse("mine", &text, Path::new("."), &[]).unwrap();
+    let extent = named.extent().unwrap();
+    assert_eq!((extent.jobs, extent.ticks), (101, 10 * 24 * 6), "one is written out, and the limit is ten days");
+    assert_eq!(extent.warning(1), None);
 }

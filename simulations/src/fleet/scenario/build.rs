@@ -46,13 +46,19 @@ impl Named {
         self.order(&mut config)?;
         let budgets = self.budgets()?;
         config.default_budget = budgets.iter().find(|budget| budget.parent.is_none()).map(|b| b.name.clone());
+        // Before anything large is made.
+        self.extent()?;
         let clusters = self.clusters(choice.seed)?;
         feasible::check(self, &clusters, &budgets, &config)?;
         let limit = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(4));
-        if scenario.length.is_zero() || limit < scenario.length {
-            return Err(
-                self.wrong("limit", format!("{limit} must not be shorter than the length, {}", scenario.length))
-            );
+        if scenario.length.is_zero() {
+            return Err(self.wrong("length", "is zero; write how long jobs arrive, such as 24h".to_owned()));
+        }
+        if limit < scenario.length {
+            return Err(self.wrong(
+                "limit",
+                format!("{limit} is shorter than the length, {0}; leave it out, or write {0} or more", scenario.length),
+            ));
         }
         Ok(Setup {
             start: scenario.start,

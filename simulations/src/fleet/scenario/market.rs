@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use leeway_market::trace::{self, SpotTrace};
+use leeway_model::Millis;
 
 use super::build::MANY;
 use super::cluster::{Cluster, Market};
@@ -62,9 +63,14 @@ impl Named {
             accelerators: None,
             start: Some(scenario.start),
         };
-        let length = scenario.limit.unwrap_or_else(|| scenario.length.saturating_mul(2)).as_millis() / 1_000;
+        let length = self.market_length().as_millis() / 1_000;
         let ticks = u32::try_from(length / u64::from(params.gap_s.max(1))).unwrap_or(u32::MAX);
         params.trace(&place, ticks, seed).map_err(|(key, problem)| self.wrong(format!("{field}.{key}"), problem))
+    }
+
+    /// What a made-up market covers before it begins anew.
+    pub(super) fn market_length(&self) -> Millis {
+        self.scenario.limit.unwrap_or_else(|| self.scenario.length.saturating_mul(2))
     }
 
     pub(super) fn params(&self, field: &str, path: &Path) -> Result<Params, Error> {

@@ -16,7 +16,7 @@ use crate::terminal::Terminal;
 
 const AFTER: &str =
     "Several traces are zones between which the job may move; they must have ticks of one length and begin \
-at the same moment. Prices are those that the trace states for its unit.
+at the same moment. Prices are those that the trace states for its unit, and costs are of one unit: with --gang N the window is one in which N can be had at once, and the machines of the whole gang cost N times as much.
 
 Examples:
   leeway simulate optimum traces/gcp-2025-h100/us-east4-a_h100_16.json
@@ -39,7 +39,7 @@ pub struct Args {
     /// Hours that each launch takes before work begins; they are paid for.
     #[arg(long, default_value = "0.1", value_name = "HOURS", value_parser = hours_or_none)]
     pub changeover_h: f64,
-    /// Nodes that the job needs at once.
+    /// Nodes that the job needs at once; costs are shown for one of them.
     #[arg(long, default_value_t = 1, value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
     pub gang: u32,
     /// The tick of the trace at which the job starts.
@@ -103,6 +103,8 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
             "zones": markets.iter().map(|market| &market.name).collect::<Vec<_>>(),
             "start_tick": args.start,
             "ticks": ticks,
+            "gang": args.gang,
+            "cost_is_of": "one node",
             "tick_seconds": task.tick,
             "currency": "USD",
             "optimum": best,
@@ -115,7 +117,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         |view| {
             let columns = [
                 ("POLICY", Align::Left),
-                ("COST", Align::Right),
+                (if args.gang == 1 { "COST" } else { "COST OF ONE" }, Align::Right),
                 ("OVER OPTIMUM", Align::Right),
                 ("LAUNCHES", Align::Right),
                 ("MOVES", Align::Right),
@@ -136,7 +138,13 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
                     held(run.on_demand_ticks).into(),
                 ]);
             }
-            grid.finish()
+            let table = grid.finish();
+            match args.gang {
+                1 => table,
+                gang => format!(
+                    "{table}\ncosts are of one node; the machines of the gang of {gang} cost {gang} times as much"
+                ),
+            }
         },
         value,
     )?;

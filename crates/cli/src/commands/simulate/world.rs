@@ -67,7 +67,12 @@ impl World {
     /// A plan for the policies and repetitions that are asked for, or the scenario's.
     pub fn plan(&self, scenario: Named, many: &Many) -> Result<Plan, Failure> {
         let of = &scenario.scenario;
-        let chosen = policies(if many.policies.is_empty() { &of.policies } else { &many.policies })?;
+        // Also where others are asked for: a mistake in a file should not wait for the day on which it counts.
+        let own = policies(&of.policies).map_err(|failure| Failure {
+            message: format!("{}: policies: {}", scenario.name, failure.message),
+            ..failure
+        })?;
+        let chosen = if many.policies.is_empty() { own } else { policies(&many.policies)? };
         let wrong = |field: &str, problem: &str| {
             let message = format!("{}: {field}: {problem}", scenario.name);
             Err(Failure::new(Exit::Usage, "INVALID_SCENARIO", message))
@@ -89,6 +94,16 @@ impl World {
             scenario,
         })
     }
+}
+
+/// Says of a plan that will take long that it will; refuses one that cannot be held.
+pub fn foretell(plan: &Plan, terminal: &Terminal) -> Result<(), Failure> {
+    let extent = plan.scenario.extent().map_err(|error| refused(&error))?;
+    let runs = plan.policies.len() as u64 * plan.seeds.len() as u64;
+    if let Some(warning) = extent.warning(runs) {
+        terminal.remark(&format!("note: {warning}"));
+    }
+    Ok(())
 }
 
 /// The policies of these names, each once.
