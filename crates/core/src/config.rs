@@ -21,6 +21,9 @@ pub struct Config {
     pub lease: Lease,
     pub money: Money,
     pub launch: Launch,
+    /// A place whose bill is more than so many times that of one that only cools down is not taken before that one comes
+    /// back. Of on-demand machines, which commonly cost three to four times the spot price, jobs are kept by more than 4.
+    pub wait_for_cheaper_factor: f64,
     pub estimates: Estimates,
     pub egress: EgressTable,
     /// A price of a feed older than this is stale, and its offer takes no new run.
@@ -140,6 +143,7 @@ impl Config {
                 stop_again: Millis::from_secs(10),
                 drain: Millis::from_mins(2),
             },
+            wait_for_cheaper_factor: 4.0,
             estimates: Estimates {
                 running_time: Millis::from_hours(1),
                 input_size: Bytes::from_gb(100),

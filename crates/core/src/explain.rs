@@ -59,6 +59,18 @@ impl Scheduler {
         let economics = Economics::of(&self.config, &self.tables.datasets, job);
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
-        select::evaluate(self.market(job, policy.as_ref()), &view, &economics)
+        let (places, rejections) = select::judge(self.market(job, policy.as_ref()), &view, &economics);
+        let soon = places.first().and_then(|best| self.far_cheaper_soon(job, &view, &economics, best));
+        let holds: Vec<_> = places.iter().map(|place| self.hold_now(job, place)).collect();
+        // A round tries the best few; where none can be paid for, the refusal of the best is the job's reason.
+        let unpaid = holds.first().and_then(|best| best.as_ref().err());
+        let unpaid = unpaid.filter(|_| holds.iter().take(select::KEEP).all(Result::is_err));
+        let unpaid = unpaid.map(|refusal| Reason::new(refusal.code(), refusal.to_string()));
+        Evaluation {
+            holds,
+            candidates: places.iter().filter_map(|place| place.candidate(&self.fleet)).collect(),
+            rejections,
+            reason: soon.map(|soon| soon.reason()).or(unpaid),
+        }
     }
 }

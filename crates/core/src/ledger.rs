@@ -69,6 +69,11 @@ fn check(tables: &Tables, path: &[Name], amount: Micros) -> Result<(), Refusal> 
     Ok(())
 }
 
+/// Whether a hold of a run that pays from `leaf` could be opened now.
+pub fn has_room(tables: &Tables, leaf: &Name, amount: Micros) -> Result<(), Refusal> {
+    check(tables, &path(tables, leaf)?, amount)
+}
+
 /// Sets money aside for a run over the whole path.
 pub fn open_hold(tables: &mut Tables, at: Timestamp, run: RunId, leaf: &Name, amount: Micros) -> Result<(), Refusal> {
     let id = HoldId(run);

@@ -36,6 +36,8 @@ pub struct Probes {
     tried: f64,
     came: f64,
     at: Timestamp,
+    /// The last one came to nothing.
+    refused: bool,
 }
 
 impl Probes {
@@ -54,8 +56,18 @@ impl Probes {
 
     pub(crate) fn note(&mut self, at: Timestamp, came: bool) {
         let left = self.left(at);
-        let came = if came { 1.0 } else { 0.0 };
-        *self = Self { tried: self.tried * left + 1.0, came: self.came * left + came, at: self.at.max(at) };
+        let share = if came { 1.0 } else { 0.0 };
+        *self = Self {
+            tried: self.tried * left + 1.0,
+            came: self.came * left + share,
+            at: self.at.max(at),
+            refused: !came,
+        };
+    }
+
+    /// Whether the last launch came to nothing.
+    pub(crate) const fn was_refused(self) -> bool {
+        self.refused
     }
 
     /// Share of launches that came to machines, above 0 and at most 1.

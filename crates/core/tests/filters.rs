@@ -283,7 +283,7 @@ fn p_06_an_offer_without_capacity_cools_down_and_says_for_how_long() {
     desk.apply(Event::LaunchRefused { run, class: LaunchErrorClass::Capacity, message: "none left".into() });
     let all = evaluate(&desk, job("other"));
     assert_eq!(all.rejections[0].rule, Rule::CoolingDown);
-    assert!(all.rejections[0].detail.starts_with("refused or lost a run; cools for another "));
+    assert!(all.rejections[0].detail.starts_with("refused or lost a run; cools down until 2023-"));
     desk.pass(Millis::from_mins(5));
     assert_eq!(desk.state(id), JobState::Starting);
 }

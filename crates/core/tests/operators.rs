@@ -126,3 +126,40 @@ fn a_refusal_is_told_once_an_hour_and_again_when_the_budget_was_set_or_froze() {
     ask(&mut desk, "sixth");
     assert!(told(&desk) > 3, "an hour later it is told again");
 }
+
+#[test]
+fn a_dry_run_says_of_each_place_whether_the_money_is_there_in_the_words_of_a_submission() {
+    let mut desk = Desk::new();
+    desk.budget("small", None, "0.01");
+    let ask = |desk: &Desk, change: &dyn Fn(&mut leeway_model::job::JobSpec)| {
+        let mut spec = job("train");
+        change(&mut spec);
+        desk.scheduler.dry_run(spec).unwrap()
+    };
+    let fits = ask(&desk, &|_| ());
+    assert_eq!((fits.holds.len(), fits.candidates.len(), fits.reason.clone()), (4, 4, None));
+    let promised = *fits.holds[0].as_ref().unwrap();
+    let id = desk.submit(job("train"));
+    let decision = desk.scheduler.tables().decisions.get(&desk.newest(id)).unwrap();
+    assert_eq!((decision.held, &decision.chosen.offer), (promised, &fits.candidates[0].offer));
+
+    let poor = |spec: &mut leeway_model::job::JobSpec| spec.money.budget = Some(name("small"));
+    let refused = ask(&desk, &poor);
+    assert!(refused.holds.iter().all(Result::is_err), "{:?}", refused.holds);
+    let mut spec = job("poor");
+    poor(&mut spec);
+    let id = desk.submit(spec);
+    assert_eq!(refused.reason, desk.job(id).reason.clone(), "the same as a submission is told");
+    assert_eq!(refused.reason.unwrap().code.as_ref(), "BUDGET_EXCEEDED");
+
+    // A bill that max_cost covers, and a hold that it does not.
+    let bill = fits.candidates[0].bill.total();
+    let capped = ask(&desk, &|spec| spec.money.max_cost = Some(bill));
+    let told = capped.holds[0].as_ref().unwrap_err().to_string();
+    assert!(told.contains("raise max_cost"), "{told}");
+    let mut spec = job("capped");
+    spec.money.max_cost = Some(bill);
+    let id = desk.submit(spec);
+    assert_eq!(capped.reason, desk.job(id).reason.clone());
+    assert_eq!(capped.reason.unwrap().code.as_ref(), "MAX_COST");
+}

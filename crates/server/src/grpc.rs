@@ -12,6 +12,8 @@ use leeway_webhook::Deliverer;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
+pub use paces::Paces;
+
 use crate::clock::Clock;
 use crate::driver_loop::{Failure, Handle};
 use crate::logs::Logs;
@@ -32,6 +34,7 @@ pub mod jobs;
 mod log_stream;
 pub mod market;
 pub mod offers;
+mod paces;
 mod pages;
 pub mod serve;
 pub mod uploads;
@@ -50,6 +53,7 @@ pub struct Parts {
     pub config: Config,
     pub logs: Logs,
     pub uploads: Uploads,
+    pub paces: Paces,
     pub signals: Arc<Signals>,
     pub metrics: Arc<Metrics>,
     pub deliverer: Deliverer,

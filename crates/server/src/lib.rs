@@ -57,7 +57,7 @@ pub use settings::{Problems, Settings, SettingsError, Sources};
 use clock::Clock;
 use driver_loop::{Bounds, Effects, Handle};
 use executor::Executor;
-use grpc::{Parts, Shared};
+use grpc::{Paces, Parts, Shared};
 use in_flight::InFlight;
 use logs::Logs;
 use metrics::Metrics;
@@ -202,6 +202,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         config,
         logs: Logs::new(data.join("logs"), settings.limits.log_size.get()),
         uploads,
+        paces: Paces::new(settings.limits.submissions_per_second),
         signals,
         metrics: metrics.clone(),
         deliverer,

@@ -71,6 +71,7 @@ pub struct Settings {
     pub keep_requests: Millis,
     pub placements_per_step: usize,
     pub open_jobs_per_owner: u64,
+    pub wait_for_cheaper_factor: f64,
     pub limits: Limits,
     /// The program of agents on this host, started as `PROGRAM agent --run-dir DIR`; this very program when not given.
     pub agent_program: Option<PathBuf>,
@@ -109,6 +110,8 @@ pub struct Limits {
     pub log_size: Bytes,
     /// Largest upload.
     pub upload_size: Bytes,
+    /// Jobs that one owner may submit in a second, over ten of them.
+    pub submissions_per_second: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -169,8 +172,9 @@ impl Settings {
             })?;
             layers = layers.add_source(Text { origin: path.display().to_string(), text });
         }
-        for (key, value) in environment::settings(&sources.environment, &mut problems) {
-            layers = set(layers, &key, value, environment::ORIGIN)?;
+        let variables = environment::settings(&sources.environment, &mut problems);
+        for (key, value) in &variables {
+            layers = set(layers, key, value.clone(), environment::ORIGIN)?;
         }
         for (key, value) in &sources.overrides {
             if problems.take(known(key)).is_some() {
@@ -180,7 +184,12 @@ impl Settings {
         let base = sources.file.as_ref().and_then(|file| file.parent()).unwrap_or_else(|| "".as_ref());
         let settings = convert(layers, base, &mut problems)?;
         problems.extend(crate::check::all(&settings));
-        problems.from_origin(origin.as_deref()).or(settings)
+        // Whatever is wrong with a key is wrong with what set it last.
+        let flags = sources.overrides.iter().map(|(key, _)| (key.as_str(), (key.clone(), COMMAND_LINE)));
+        let variables =
+            variables.iter().map(|(key, _)| (key.as_str(), (environment::variable_of(key), environment::ORIGIN)));
+        let set_by = variables.chain(flags).collect();
+        problems.set_by(&set_by).from_origin(origin.as_deref()).or(settings)
     }
 
     /// Settings from the text of a file, for tests and for servers inside another program. What depends on that program,
@@ -214,6 +223,7 @@ impl Settings {
             keep_requests: self.keep_requests,
             placements_per_step: self.placements_per_step,
             open_jobs_per_owner: self.open_jobs_per_owner,
+            wait_for_cheaper_factor: self.wait_for_cheaper_factor,
             ..Config::new(installation, self.default_policy.clone())
         }
     }

@@ -13,6 +13,7 @@ fn the_example_names_every_key_and_says_the_defaults() {
     assert_eq!(format!("{:?}", example.money), format!("{:?}", empty.money));
     assert_eq!(format!("{:?}", example.launch), format!("{:?}", empty.launch));
     assert_eq!(format!("{:?}", example.limits), format!("{:?}", empty.limits));
+    assert_eq!(example.wait_for_cheaper_factor.to_bits(), empty.wait_for_cheaper_factor.to_bits());
     assert_eq!(format!("{:?}", example.webhooks), format!("{:?}", empty.webhooks));
     assert_eq!((example.listen, example.metrics_listen), (empty.listen, empty.metrics_listen));
     assert_eq!((example.price_max_age, example.keep_finished), (empty.price_max_age, empty.keep_finished));
@@ -47,6 +48,21 @@ fn o_04_what_is_wrong_is_refused_with_its_key_its_value_and_a_fix() {
         ("[lease]\nkill_grace = \"999ms\"", "lease.kill_grace: '999ms' is out of range; use 1s to 10 years"),
         ("[lease]\nmargin = \"1ms\"", "lease.margin: '1ms' is out of range; use 1s"),
         ("[launch]\nbackoff = \"1ms\"", "launch.backoff: '1ms' is out of range; use 100ms"),
+        (
+            "[lease]\nkill_grace = \"2m\"",
+            "lease.kill_grace: 2m is longer than lease.ttl, 1m: a program would outlive its lease by more than the lease",
+        ),
+        ("[lease]\nttl = \"5s\"", "lease.kill_grace: 10s is longer than lease.ttl, 5s"),
+        ("[lease]\nmargin = \"5m\"", "lease.margin: 5m is longer than lease.ttl, 1m"),
+        ("[launch]\ncooldown = \"2h\"", "launch.cooldown: 2h is longer than launch.cooldown_max, 1h"),
+        ("[launch]\ndrain = \"9m\"", "launch.drain: 9m is longer than money.stop_reserve, 8m"),
+        ("[launch]\ndeadline = \"1m\"", "estimates.launch_time: 3m is longer than launch.deadline, 1m"),
+        (
+            "[launch]\nwait_for_cheaper_factor = 0.5",
+            "launch.wait_for_cheaper_factor: 0.5 is out of range; use 1 to 1000000000",
+        ),
+        ("[launch]\nwait_for_cheaper_factor = nan", "launch.wait_for_cheaper_factor: NaN is out of range"),
+        ("[limits]\nsubmissions_per_second = 0", "limits.submissions_per_second: 0 is out of range; use 1 to 1000000"),
         ("[money]\nmeter_every = \"1ms\"", "money.meter_every: '1ms' is out of range; use 1s"),
         ("[webhooks]\ntimeout = \"1ms\"", "webhooks.timeout: '1ms' is out of range; use 1s"),
         ("[limits]\nkeep_requests = \"1ms\"", "limits.keep_requests: '1ms' is out of range; use 1s"),
@@ -187,6 +203,22 @@ fn a_file_is_named_in_its_errors_and_the_environment_and_flags_win_over_it() {
         let error = Settings::load(&unknown).unwrap_err().to_string();
         assert_eq!(error, format!("the environment: {name}: there is no such key; {fix}"));
     }
+    // A value of the environment that cannot be used is told under its variable, also where only reading it shows that.
+    for (name, value, expected) in [
+        ("LEEWAY_LEASE__TTL", "60", "the environment: LEEWAY_LEASE__TTL: '60' is not a length of time"),
+        ("LEEWAY_LEASE__TTL", "1ms", "the environment: LEEWAY_LEASE__TTL: '1ms' is out of range"),
+        ("LEEWAY_CLOCK__SPEED", "fast", "the environment: LEEWAY_CLOCK__SPEED: 'fast' is not a whole number"),
+        ("LEEWAY_LISTEN", "0.0.0.0:1", "the environment: LEEWAY_LISTEN: 0.0.0.0:1 can be reached from other machines"),
+        ("LEEWAY_LEASE__KILL_GRACE", "1h", "the environment: LEEWAY_LEASE__KILL_GRACE: 1h is longer than lease.ttl"),
+        ("LEEWAY_LOCAL__AGENT", "/none", "the environment: LEEWAY_LOCAL__AGENT: '/none' is no file"),
+    ] {
+        let wrong = Sources { environment: environment(&[(name, value)]), ..sources.clone() };
+        let error = Settings::load(&wrong).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let both = Sources { overrides: vec![("lease.ttl".into(), "never".into())], ..sources.clone() };
+    let error = Settings::load(&both).unwrap_err().to_string();
+    assert!(error.starts_with("the command line: lease.ttl: 'never' is not"), "{error}");
     let wrong = Sources { overrides: vec![("lease.tttl".into(), "1s".into())], ..sources.clone() };
     let error = Settings::load(&wrong).unwrap_err().to_string();
     assert_eq!(error, "the command line: lease.tttl: there is no such key; did you mean 'lease.ttl'?");

@@ -94,3 +94,27 @@ async fn set_cap(server: &Server, micros: i64) {
     let set = server.cli(&["budget", "set", "tight", "--cap", &cap]).await.ok().json();
     assert_eq!(set["spec"]["cap_micros"].as_i64().unwrap(), micros);
 }
+
+#[tokio::test]
+async fn a_dry_run_says_that_the_budget_has_no_room_in_the_words_of_a_submission() {
+    let server = Server::start(&Config { cap: "1 USD", ..Config::default() }).await;
+    let file = server.folder().join("job.yaml");
+    std::fs::write(&file, "name: dear\nresources: {accelerators: V100}\nspot_policy: on-demand\nrun: 'true'\n")
+        .unwrap();
+    let job = file.to_str().unwrap();
+    let asked = server.cli(&["jobs", "launch", job, "--dryrun"]).await.ok().json();
+    let evaluation = &asked["dryrun"][0]["evaluation"];
+    let refused = &evaluation["holds"][0]["refused"];
+    assert_eq!(refused["code"], "BUDGET_EXCEEDED", "{evaluation}");
+    assert_eq!(&evaluation["reason"]["message"], &refused["message"], "{evaluation}");
+    let mut text = leeway_tests::cli::command(&["jobs", "launch", job, "--dryrun"]);
+    text.env("LEEWAY_SERVER", server.url());
+    let text = leeway_tests::cli::run(text).await.ok().out;
+    assert!(text.contains("hold for #1: refused, budget 'team' would pass its cap"), "{text}");
+
+    let launched = server.cli(&["jobs", "launch", job]).await.ok().json();
+    let id = launched["submitted"][0]["job_id"].as_str().unwrap().to_owned();
+    let api = Api::of(&server);
+    let parked = eventually("the job's reason", || async { api.job(&id).await.reason }).await;
+    assert_eq!(refused["message"], parked.message.as_str());
+}

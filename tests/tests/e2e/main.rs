@@ -7,6 +7,7 @@ mod budgets;
 mod commands;
 mod copies;
 mod demo;
+mod floods;
 mod gangs;
 mod kills;
 mod recovery;

@@ -81,7 +81,7 @@ Examples:
   leeway jobs cancel j-42
   leeway jobs cancel j-42 j-43 j-44";
 const RETRY: &str = "\
-For a job that failed or was cancelled. It goes on from its newest checkpoint.
+For a job that failed, was cancelled or is held. It keeps its id, what it asks for, its newest checkpoint, from which it goes on, what it has cost and what max_cost leaves of that, and the numbers of its runs. Its counts of failures and interruptions begin anew, and so does its wait for a place; without a checkpoint so does its work. Jobs that it depends on must have succeeded, or be retried first.
 
 Examples:
   leeway jobs retry j-42";

@@ -58,6 +58,7 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &
     }
     if !evaluation.candidates.is_empty() {
         text += &format!("\n\nCandidates, best first\n{}", candidates(&evaluation.candidates, view));
+        text += &holds(evaluation);
     }
     if evaluation.rejections.is_empty() {
         if !evaluation.rejected.is_empty() {
@@ -71,6 +72,29 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &
         }
     }
     text
+}
+
+/// Most refusals of money that are shown; the rest are of the same few budgets.
+const HOLDS_SHOWN: usize = 4;
+
+/// Whether the money for the candidates is there: for the best, and for others where it differs.
+fn holds(evaluation: &pb::Evaluation) -> String {
+    let numbered = || evaluation.holds.iter().zip(&evaluation.candidates).enumerate();
+    let Some(first) = evaluation.holds.first() else { return String::new() };
+    let shown =
+        numbered().filter(|(index, (hold, _))| *index == 0 || hold.refused.is_some() != first.refused.is_some());
+    let refusals =
+        numbered().filter(|(index, (hold, _))| *index > 0 && hold.refused.is_some() && first.refused.is_some());
+    let mut lines: Vec<_> = shown.chain(refusals).take(HOLDS_SHOWN).collect();
+    lines.sort_by_key(|(index, _)| *index);
+    let lines = lines.into_iter().map(|(index, (hold, candidate))| match &hold.refused {
+        Some(reason) => format!("\nhold for #{}: refused, {} [{}]", index + 1, plain(&reason.message), reason.code),
+        None => {
+            let amount = money(hold.amount_micros.unwrap_or_default(), &candidate.currency);
+            format!("\nhold for #{}: {amount}; there is room for it", index + 1)
+        }
+    });
+    lines.collect()
 }
 
 /// What a job may cost at most, in all and for one machine an hour; nothing where it says neither.
@@ -305,6 +329,29 @@ mod tests {
         let text = limits(&spec, 0, "USD");
         assert_eq!(text, "max_cost $250.00; max_hourly_cost $1.00/h or $2.50/h");
         assert!(evaluation("x", &samples::evaluation(), &text, &samples::view(None)).contains(&text));
+    }
+
+    #[test]
+    fn money_that_is_not_there_is_told_for_the_best_and_where_it_differs() {
+        let found = |refused: &[bool]| {
+            let hold = |refused: &bool| match refused {
+                true => {
+                    let reason = pb::Reason { code: "BUDGET_EXCEEDED".into(), message: "budget 'team' is full".into() };
+                    pb::HoldCheck { amount_micros: None, refused: Some(reason) }
+                }
+                false => pb::HoldCheck { amount_micros: Some(2_375_000), refused: None },
+            };
+            holds(&pb::Evaluation { holds: refused.iter().map(hold).collect(), ..samples::evaluation() })
+        };
+        assert_eq!(found(&[]), "");
+        assert_eq!(found(&[false, false]), "\nhold for #1: $2.38; there is room for it");
+        let refused = "refused, budget 'team' is full [BUDGET_EXCEEDED]";
+        assert_eq!(found(&[true, true]), format!("\nhold for #1: {refused}\nhold for #2: {refused}"));
+        assert_eq!(
+            found(&[true, false]),
+            format!("\nhold for #1: {refused}\nhold for #2: $2.38; there is room for it")
+        );
+        assert!(samples::evaluation().candidates.len() >= 2);
     }
 
     #[test]

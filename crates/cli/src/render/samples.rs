@@ -195,6 +195,7 @@ pub fn evaluation() -> pb::Evaluation {
             .collect(),
         rejections: rejected,
         reason: None,
+        holds: vec![],
     }
 }
 

@@ -111,7 +111,7 @@ impl Scheduler {
     }
 
     fn may_extend(&mut self, id: RunId, amount: Micros) -> Result<(), leeway_model::budget::Refusal> {
-        self.check_job_cap(id.job, amount)?;
+        self.job(id.job).map_or(Ok(()), |job| self.check_job_cap(job, amount))?;
         ledger::extend_hold(&mut self.tables, self.now, id, amount)
     }
 
@@ -125,23 +125,22 @@ impl Scheduler {
     /// Whether a job's own cap has room for `amount` beside what it spent and holds.
     pub(crate) fn check_job_cap(
         &self,
-        id: leeway_model::JobId,
+        job: &leeway_model::job::Job,
         amount: Micros,
     ) -> Result<(), leeway_model::budget::Refusal> {
-        let Some((cap, room)) = self.room_under_cap(id) else { return Ok(()) };
+        let Some((cap, room)) = self.room_under_cap(job) else { return Ok(()) };
         if amount > room {
-            let posted = self.job(id).map_or(Micros::ZERO, |job| job.posted.total());
+            let posted = job.posted.total();
             return Err(leeway_model::budget::Refusal::JobCap { cap, posted, needed: amount });
         }
         Ok(())
     }
 
     /// A job's cap, and what it leaves beside what was posted and is held; `None` without a cap.
-    pub(crate) fn room_under_cap(&self, id: leeway_model::JobId) -> Option<(Micros, Micros)> {
-        let job = self.job(id)?;
+    pub(crate) fn room_under_cap(&self, job: &leeway_model::job::Job) -> Option<(Micros, Micros)> {
         let cap = job.spec.money.max_cost?;
         let held = self
-            .runs_of(id)
+            .runs_of(job.id)
             .filter(|run| !run.state.is_over())
             .filter_map(|run| self.tables.holds.get(&HoldId(run.id)));
         let held = held.filter(|hold| hold.open).fold(Micros::ZERO, |sum, hold| sum.saturating_add(hold.remainder()));

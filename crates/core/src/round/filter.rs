@@ -179,7 +179,7 @@ pub fn explain(rule: Rule, spec: &JobSpec, fleet: &Fleet, id: OfferId, now: Time
             None => "no capacity".into(),
         },
         Rule::CoolingDown => match slot.offer.cooling_until {
-            Some(until) => format!("refused or lost a run; cools for another {}", until.since(now)),
+            Some(until) => format!("refused or lost a run; cools down until {until}"),
             None => "cooling".into(),
         },
         Rule::MaxCost => "the expected bill passes what the job may still cost".into(),

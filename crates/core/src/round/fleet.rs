@@ -51,6 +51,8 @@ pub struct Slot {
     priced: Option<Rate>,
     /// The price under which it stands among the open offers of its group.
     open: Option<Rate>,
+    /// The price under which it stands among those of its group that cool down.
+    cool: Option<Rate>,
 }
 
 /// Machines shared by all capacity types of one shape of one cluster.
@@ -80,6 +82,8 @@ pub struct Group {
     pub best: Belief,
     /// By price, then by place in the fleet.
     priced: BTreeSet<Priced>,
+    /// Those that cool down.
+    cool: BTreeSet<Priced>,
     bins: Vec<Bin>,
 }
 
@@ -188,6 +192,16 @@ impl Fleet {
             offers.next().map(|first| (*first, offers))
         });
         Cheapest { heads: heads.collect() }
+    }
+
+    /// Offers of a group that cool down, from the cheapest on.
+    pub fn cooling(&self, group: GroupId) -> impl Iterator<Item = Priced> + '_ {
+        self.group(group).cool.iter().copied()
+    }
+
+    /// Whether any offer cools down.
+    pub fn has_cooling(&self) -> bool {
+        self.groups.iter().any(|group| !group.cool.is_empty())
     }
 
     /// Every priced offer of a group from the cheapest on.
@@ -300,6 +314,7 @@ impl Fleet {
             pool,
             priced: None,
             open: None,
+            cool: None,
         });
         self.pools[pool].members[key.capacity as usize] = Some(id);
         self.by_key.insert(key.clone(), id);
@@ -321,6 +336,7 @@ impl Fleet {
             speed,
             best: Belief::from(&InterruptionBelief::default()),
             priced: BTreeSet::new(),
+            cool: BTreeSet::new(),
             bins: Vec::new(),
         });
         self.group_of.insert(key, group);
@@ -337,6 +353,7 @@ impl Fleet {
             let old = &mut self.groups[slot.group.0 as usize];
             move_to(&mut old.priced, &mut slot.priced, None, id);
             move_to(&mut old.bins[slot.bin].open, &mut slot.open, None, id);
+            move_to(&mut old.cool, &mut slot.cool, None, id);
             (slot.group, slot.bin, slot.speed) = (group, bin, speed);
         }
     }
@@ -387,6 +404,7 @@ impl Fleet {
         move_to(&mut group.priced, &mut slot.priced, rate, id);
         let open = rate.filter(|_| slot.ready && !slot.cooling && !full);
         move_to(&mut group.bins[slot.bin].open, &mut slot.open, open, id);
+        move_to(&mut group.cool, &mut slot.cool, rate.filter(|_| slot.ready && slot.cooling), id);
     }
 
     /// Counts machines as taken by a run.

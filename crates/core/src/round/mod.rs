@@ -1,6 +1,7 @@
 //! A round: places jobs while there are places, in order of priority and then as the queue's order says, at most so
 //! many a step.
 
+mod cheaper;
 mod deadline;
 pub mod filter;
 pub mod fleet;

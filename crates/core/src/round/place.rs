@@ -5,7 +5,7 @@ use leeway_model::decision::{Decision, RejectionCount};
 use leeway_model::job::{Job, JobState, Reason};
 use leeway_model::resources::CapacityType;
 use leeway_model::run::{Run, RunState};
-use leeway_model::{Bill, HoldId, Micros, Millis, Rate, RunId, Term, Timestamp};
+use leeway_model::{Bill, HoldId, Micros, Millis, Name, Rate, RunId, Term, Timestamp};
 
 use super::queue::{Park, Scope};
 use super::score::{self, Belief, Economics};
@@ -90,7 +90,15 @@ impl Scheduler {
                 };
                 self.reserve(job, calm, position, &format!("{why}; {because}"))
             }
-            Verdict::Place { position, why } => self.reserve(job, found.places, position, &why),
+            Verdict::Place { position, why } => {
+                let place = &found.places[position.min(found.places.len() - 1)];
+                if let Some(soon) = self.far_cheaper_soon(job, &view, &economics, place).filter(|_| !pressed) {
+                    let at = last_call.map_or(soon.until, |last| soon.until.min(last));
+                    self.timers.set(Timer::Job(job.id), at);
+                    return Attempt::Parked(Park::Timer, soon.reason());
+                }
+                self.reserve(job, found.places, position, &why)
+            }
         }
     }
 
@@ -142,8 +150,11 @@ impl Scheduler {
         RunId { job: job.id, epoch: (job.epoch + 1).max(self.tables.meta.epoch_floor) }
     }
 
-    fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
-        let run = self.next_run(job);
+    /// What would be set aside for a run of a job at a place.
+    ///
+    /// # Errors
+    /// When the job's own cap leaves no room for it.
+    fn hold_amount(&self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
         let money = self.config.money;
         let work = place.ranked.scored.expected_time.min(money.horizon);
         let length = work.saturating_add(money.stop_reserve);
@@ -156,15 +167,31 @@ impl Scheduler {
         let likely = [end, once].iter().try_fold(now.cost(work), |sum, more| sum.checked_add(*more));
         let likely = likely.ok_or(Refusal::Overflow)?;
         let worst = gang.cost(length).checked_add(once).ok_or(Refusal::Overflow)?;
-        let amount = match self.room_under_cap(job.id) {
+        let amount = match self.room_under_cap(job) {
             // At today's price it can be paid to the end. Should the price rise, the hold is used up early, cannot be
             // extended, and the run is drained: the cap holds, and a cheap spot place is not passed over for it.
             Some((_, room)) if likely <= room => worst.min(room),
             _ => worst,
         };
-        self.check_job_cap(job.id, amount)?;
-        let budget = job.spec.money.budget.clone().or_else(|| self.config.default_budget.clone());
-        ledger::open_hold(&mut self.tables, self.now, run, &budget.ok_or(Refusal::NoBudget)?, amount)?;
+        self.check_job_cap(job, amount)?;
+        Ok(amount)
+    }
+
+    fn budget_of(&self, job: &Job) -> Result<Name, Refusal> {
+        job.spec.money.budget.clone().or_else(|| self.config.default_budget.clone()).ok_or(Refusal::NoBudget)
+    }
+
+    fn hold_for(&mut self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
+        let amount = self.hold_amount(job, place)?;
+        let (run, budget) = (self.next_run(job), self.budget_of(job)?);
+        ledger::open_hold(&mut self.tables, self.now, run, &budget, amount)?;
+        Ok(amount)
+    }
+
+    /// What would be set aside for a run of a job at a place now, or why it would be refused.
+    pub(crate) fn hold_now(&self, job: &Job, place: &Place) -> Result<Micros, Refusal> {
+        let amount = self.hold_amount(job, place)?;
+        ledger::has_room(&self.tables, &self.budget_of(job)?, amount)?;
         Ok(amount)
     }
 
@@ -256,14 +283,18 @@ impl Scheduler {
         }
     }
 
-    /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed. The fleet lists
-    /// them in order of price, so this looks at few.
+    /// Offers that would have been cheaper an hour and were passed over, counted by the rule they failed: of the place's
+    /// own kind of machine, and those of other kinds that only cool down. The fleet lists them in order of price, so this
+    /// looks at few.
     fn cheaper_rejections(&self, job: &Job, place: &Place) -> Vec<RejectionCount> {
         const LOOK_AT: usize = 16;
         let rate = place.ranked.scored.rate;
-        let cheaper = self.fleet.priced(self.fleet.slot(place.offer).group).take_while(|(other, _)| *other < rate);
+        let own = self.fleet.slot(place.offer).group;
+        let cheaper = self.fleet.priced(own).take_while(|(other, _)| *other < rate).take(LOOK_AT);
+        let elsewhere = self.cooling_groups(job).into_iter().flatten().filter(|group| *group != own);
+        let elsewhere = elsewhere.flat_map(|group| self.fleet.cooling(group)).filter(|(other, _)| *other < rate);
         let mut counts: Vec<RejectionCount> = Vec::new();
-        for (_, offer) in cheaper.take(LOOK_AT) {
+        for (_, offer) in cheaper.chain(elsewhere.take(LOOK_AT)) {
             let answer = filter::alternative_now(&self.config, &self.fleet, offer, &job.spec, self.now);
             let Err(rule) = answer else { continue };
             match counts.iter_mut().find(|count| count.rule == rule) {

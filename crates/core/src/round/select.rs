@@ -1,6 +1,8 @@
 //! The search for the best places: cheapest offers first, and no further than a better one could be.
 
+use leeway_model::budget::Refusal;
 use leeway_model::decision::{Assumption, Candidate, Rejection, RejectionCount, Rule};
+use leeway_model::job::Reason;
 use leeway_model::market::OfferKey;
 use leeway_model::resources::CapacityType;
 use leeway_model::{Micros, Term, Timestamp};
@@ -11,7 +13,7 @@ use super::queue::Scope;
 use super::score::{Economics, Least, Priced};
 use crate::config::Config;
 use crate::locality::Locality;
-use crate::policy::{JobView, Policy, Ranked};
+use crate::policy::{JobView, Policy, Ranked, Scored};
 
 /// Best places that are kept: the chosen one and the runners-up that `explain` shows.
 pub const KEEP: usize = 4;
@@ -31,7 +33,7 @@ pub struct Market<'a> {
 }
 
 impl Market<'_> {
-    fn has(&self, capacity: CapacityType) -> bool {
+    pub(super) fn has(&self, capacity: CapacityType) -> bool {
         !self.without_spot || capacity != CapacityType::Spot
     }
 
@@ -176,7 +178,7 @@ fn look_at(
 }
 
 /// Prices an offer for a job, or names the rule that it fails.
-fn consider(
+pub(super) fn consider(
     market: Market<'_>,
     view: &JobView<'_>,
     economics: &Economics<'_>,
@@ -208,7 +210,7 @@ fn consider(
     let rate = slot.offer.price.as_ref().map(|price| price.rate).ok_or(Rule::NoPrice)?;
     let priced = economics.price(market.config, market.locality, slot, rate);
     if let Some(cap) = spec.money.max_cost
-        && view.job.posted.total().saturating_add(money(&priced)) > cap
+        && view.job.posted.total().saturating_add(money(&priced.scored)) > cap
     {
         return Err(Rule::MaxCost);
     }
@@ -216,8 +218,8 @@ fn consider(
 }
 
 /// What a bill costs in money: the price of waiting is nobody's expense.
-fn money(priced: &Priced) -> Micros {
-    priced.scored.bill.total().saturating_sub(priced.scored.bill.get(Term::Waiting))
+pub(super) fn money(scored: &Scored) -> Micros {
+    scored.bill.total().saturating_sub(scored.bill.get(Term::Waiting))
 }
 
 /// The rejection with what was asked and what is there, for people.
@@ -233,7 +235,7 @@ fn rejection(
     match rule {
         Rule::MaxCost => {
             if let (Some(price), Some(cap)) = (&slot.offer.price, view.job.spec.money.max_cost) {
-                let expected = money(&economics.price(market.config, market.locality, slot, price.rate));
+                let expected = money(&economics.price(market.config, market.locality, slot, price.rate).scored);
                 let spent = view.job.posted.total();
                 let spent = if spent == Micros::ZERO { String::new() } else { format!(" and {spent} was spent") };
                 rejection.detail = format!("is expected to cost {expected}{spent}; max_cost is {cap}").into();
@@ -242,7 +244,9 @@ fn rejection(
         Rule::CoolingDown => {
             if let Some(until) = market.set_back_until(offer) {
                 let wait = until.since(market.now);
-                rejection.detail = format!("lost the job's last run; it is tried there again in {wait}").into();
+                rejection.detail =
+                    format!("lost the job's last run; it is tried there again in {wait} (cools down until {until})")
+                        .into();
             }
         }
         Rule::DataUnreachable => {
@@ -326,27 +330,30 @@ impl<'a> Merge<'a> {
 pub struct Evaluation {
     /// In the policy's order.
     pub candidates: Vec<Candidate>,
+    /// What would be set aside for each candidate, or why it cannot be.
+    pub holds: Vec<Result<Micros, Refusal>>,
     pub rejections: Vec<Rejection>,
+    /// Why none of the candidates would be taken now, when there are any.
+    pub reason: Option<Reason>,
 }
 
-pub fn evaluate(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>) -> Evaluation {
+/// Judges every offer: the places that can be had now, in the policy's order, and the rejections.
+pub fn judge(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>) -> (Vec<Place>, Vec<Rejection>) {
     let spec = &view.job.spec;
     let mut ranked = Vec::new();
     let mut rejections = Vec::new();
-    for (offer, slot) in market.fleet.iter() {
+    for (offer, _) in market.fleet.iter() {
         match consider(market, view, economics, offer, None) {
             Ok((priced, alternative)) => {
-                let rank = market.policy.rank(view, &priced.scored);
                 let order = if spec.ordered { alternative } else { 0 };
-                if let Some(candidate) = candidate(market.fleet, offer, &priced) {
-                    ranked.push(((order, rank, slot.offer.key.clone()), candidate));
-                }
+                ranked.push((order, place(market, view, offer, priced, alternative)));
             }
             Err(rule) => rejections.push(rejection(market, view, economics, offer, rule)),
         }
     }
-    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Evaluation { candidates: ranked.into_iter().map(|(_, candidate)| candidate).collect(), rejections }
+    let key = |(order, place): &(usize, Place)| (*order, place.ranked.rank, place.ranked.offer.clone());
+    ranked.sort_by_cached_key(key);
+    (ranked.into_iter().map(|(_, place)| place).collect(), rejections)
 }
 
 fn candidate(fleet: &Fleet, offer: OfferId, priced: &Priced) -> Option<Candidate> {

@@ -16,6 +16,7 @@ listen = "127.0.0.1:0"
 metrics_listen = "127.0.0.1:0"
 default_budget = "team"
 limits.open_jobs_per_owner = 4000000000
+limits.submissions_per_second = 1000000
 
 [[budgets]]
 name = "team"

@@ -4,8 +4,9 @@ use leeway_core::event::{RequestKey, Submission as CoreSubmission};
 use leeway_core::explain::Explanation;
 use leeway_core::round::select::Evaluation;
 use leeway_core::{Event, Refused, Reply};
+use leeway_model::budget::Refusal;
 use leeway_model::job::{Job, JobSpec, Reason, Upload};
-use leeway_model::{Currency, JobId, Name, Timestamp};
+use leeway_model::{Currency, JobId, Micros, Name, Timestamp};
 use leeway_proto::Message;
 use leeway_proto::invalid::Within;
 use leeway_proto::pb::job_service_server::JobService;
@@ -127,7 +128,18 @@ fn evaluation(
         candidates: evaluation.candidates.iter().map(|place| pb::Candidate::from_model(place, ledger)).collect(),
         rejections: evaluation.rejections.iter().take(REJECTIONS_MAX).map(Into::into).collect(),
         rejected: evaluation.counts().iter().map(Into::into).collect(),
-        reason: reason.map(Into::into),
+        reason: reason.or(evaluation.reason.as_ref()).map(Into::into),
+        holds: evaluation.holds.iter().map(hold_check).collect(),
+    }
+}
+
+fn hold_check(hold: &Result<Micros, Refusal>) -> pb::HoldCheck {
+    match hold {
+        Ok(amount) => pb::HoldCheck { amount_micros: Some(amount.get()), refused: None },
+        Err(refusal) => {
+            let reason = Reason::new(refusal.code(), refusal.to_string());
+            pb::HoldCheck { amount_micros: None, refused: Some((&reason).into()) }
+        }
     }
 }
 
@@ -141,6 +153,7 @@ impl JobService for Jobs {
         let body = self.0.keys.digest(&request.encode_to_vec());
         settle([&mut request.spec], self.0.clock.now());
         let submit = request.into_model(self.0.ledger())?;
+        self.0.paces.admit([&submit.submission.spec.owner])?;
         let submission = self.admit(submit.submission).await?;
         let request = Some(key(&submission.spec.owner, &submit.client_request_id, body));
         match self.0.handle.ask(Event::JobsSubmitted { request, jobs: vec![submission] }).await? {
@@ -166,6 +179,7 @@ impl JobService for Jobs {
         let mut results: Vec<Option<pb::SubmissionResult>> =
             batch.items.iter().map(|item| item.as_ref().err().map(|error| result(Err(error.into())))).collect();
         let (places, sound) = batch.sound();
+        self.0.paces.admit(sound.iter().map(|submission| &submission.spec.owner))?;
         let mut jobs = Vec::with_capacity(sound.len());
         for (place, submission) in places.iter().zip(sound) {
             // A lone upload that is missing refuses the whole request, as nothing was created yet.

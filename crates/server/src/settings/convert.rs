@@ -30,6 +30,8 @@ use super::{
 const QUEUE_MAX: u32 = 1_000_000;
 /// Shortest pause between two attempts.
 const PAUSE_MIN: Millis = Millis::new(100);
+/// A bill is never taken for so many times another.
+const FACTOR_MAX: f64 = 1e9;
 /// A clock that is faster leaves agents no time.
 const SPEED_MAX: u32 = 100_000;
 
@@ -50,10 +52,16 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
     let deadline_policy = problems.take(policy("deadline_policy", deadline_policy));
     let mut core = Config::new(InstallationId(installation.clone()), default_policy.clone());
     lengths(raw, &mut core, problems);
+    contradictions(&core, problems);
     order::read(raw, &mut core, problems);
     amounts(raw, currency, &mut core, problems);
-    let mut limits =
-        Limits { queue: 8_192, group: 512, log_size: Bytes::new(256 << 20), upload_size: Bytes::from_gib(1) };
+    let mut limits = Limits {
+        queue: 8_192,
+        group: 512,
+        log_size: Bytes::new(256 << 20),
+        upload_size: Bytes::from_gib(1),
+        submissions_per_second: 2_000,
+    };
     bounds(raw, &mut limits, &mut core, problems);
     let clusters = raw.clusters.iter().enumerate();
     let clusters = clusters
@@ -111,6 +119,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         keep_requests: core.keep_requests,
         placements_per_step: core.placements_per_step,
         open_jobs_per_owner: core.open_jobs_per_owner,
+        wait_for_cheaper_factor: core.wait_for_cheaper_factor,
         limits,
         agent_program: raw.local.agent.as_ref().map(|path| base.join(path)),
         webhooks: webhooks(&raw.webhooks, problems),
@@ -182,6 +191,31 @@ fn lengths(raw: &Raw, core: &mut Config, problems: &mut Problems) {
     length("limits.keep_requests", &raw.limits.keep_requests, &mut core.keep_requests);
 }
 
+/// Lengths that are sound in themselves and make no sense beside each other. Both are named, since either may be the mistake.
+fn contradictions(core: &Config, problems: &mut Problems) {
+    let (lease, launch, money, estimates) = (core.lease, core.launch, core.money, &core.estimates);
+    let mut at_most = |(key, length): (&str, Millis), (other, most): (&str, Millis), why: &str| {
+        if length > most {
+            let message = format!("{length} is longer than {other}, {most}: {why}; shorten it, or lengthen {other}");
+            problems.add(SettingsError::new(key, message));
+        }
+    };
+    let ttl = ("lease.ttl", lease.ttl);
+    at_most(("lease.kill_grace", lease.kill_grace), ttl, "a program would outlive its lease by more than the lease");
+    at_most(("lease.margin", lease.margin), ttl, "a lost run would be waited for longer than it may be silent");
+    let longest = ("launch.cooldown_max", launch.cooldown_max);
+    at_most(
+        ("launch.cooldown", launch.cooldown),
+        longest,
+        "the first of the doubling cool-downs is no longer than the last",
+    );
+    let reserve = ("money.stop_reserve", money.stop_reserve);
+    at_most(("launch.drain", launch.drain), reserve, "the reserve pays for a run that saves and stops");
+    let deadline = ("launch.deadline", launch.deadline);
+    let launching = ("estimates.launch_time", estimates.launch_time);
+    at_most(launching, deadline, "a launch would be given up before it is expected to be done");
+}
+
 fn amounts(raw: &Raw, ledger: Currency, core: &mut Config, problems: &mut Problems) {
     let estimates = &raw.estimates;
     core.currency = ledger;
@@ -221,6 +255,16 @@ fn bounds(raw: &Raw, limits: &mut Limits, core: &mut Config, problems: &mut Prob
     let mut open = usize::try_from(core.open_jobs_per_owner).unwrap_or(usize::MAX);
     count("limits.open_jobs_per_owner", raw.limits.open_jobs_per_owner, u32::MAX, &mut open);
     core.open_jobs_per_owner = open as u64;
+    let per_second = raw.limits.submissions_per_second;
+    count("limits.submissions_per_second", per_second, 1_000_000, &mut limits.submissions_per_second);
+    if let Some(factor) = raw.launch.wait_for_cheaper_factor {
+        if (1.0..=FACTOR_MAX).contains(&factor) {
+            core.wait_for_cheaper_factor = factor;
+        } else {
+            let message = format!("{factor} is out of range; use 1 to {FACTOR_MAX}, which waits for hardly anything");
+            problems.add(SettingsError::new("launch.wait_for_cheaper_factor", message));
+        }
+    }
     problems.take(size("limits.log_size", raw.limits.log_size.as_deref(), &mut limits.log_size));
     problems.take(size("limits.upload_size", raw.limits.upload_size.as_deref(), &mut limits.upload_size));
 }

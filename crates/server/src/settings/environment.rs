@@ -72,7 +72,7 @@ pub fn is_known_variable(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(is_others) || scalar_keys().iter().any(|key| variable_of(key) == name)
 }
 
-fn variable_of(key: &str) -> String {
+pub(super) fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 

@@ -1,5 +1,6 @@
 //! Why a configuration is refused. Every message names the key, the value and what to do, and all of them come at once.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A key of the configuration that cannot be used.
@@ -96,6 +97,18 @@ impl Problems {
     /// `Ok` with the value when nothing is wrong.
     pub fn or<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+
+    /// Names what set the key of each: the name that it has there, and the source.
+    #[must_use]
+    pub fn set_by(self, by: &BTreeMap<&str, (String, &str)>) -> Self {
+        let name = |problem: SettingsError| match by.get(problem.key.as_str()) {
+            Some((name, origin)) => {
+                SettingsError { key: name.clone(), origin: Some((*origin).to_owned()), message: problem.message }
+            }
+            None => problem,
+        };
+        Self(self.0.into_iter().map(name).collect())
     }
 
     /// Names the source of those whose source is not known.

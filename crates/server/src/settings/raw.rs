@@ -68,6 +68,7 @@ pub struct RawLaunch {
     pub backoff: Option<String>,
     pub stop_again: Option<String>,
     pub drain: Option<String>,
+    pub wait_for_cheaper_factor: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -97,6 +98,7 @@ pub struct RawLimits {
     pub group: Option<u32>,
     pub placements_per_step: Option<u32>,
     pub open_jobs_per_owner: Option<u32>,
+    pub submissions_per_second: Option<u32>,
     pub log_size: Option<String>,
     pub upload_size: Option<String>,
     pub keep_finished: Option<String>,

@@ -63,6 +63,7 @@ pub const ROOT: &[(&str, Node)] = &[
             ("backoff", Text),
             ("stop_again", Text),
             ("drain", Text),
+            ("wait_for_cheaper_factor", Number),
         ]),
     ),
     (
@@ -86,6 +87,7 @@ pub const ROOT: &[(&str, Node)] = &[
             ("group", Whole),
             ("placements_per_step", Whole),
             ("open_jobs_per_owner", Whole),
+            ("submissions_per_second", Whole),
             ("log_size", Text),
             ("upload_size", Text),
             ("keep_finished", Text),
