@@ -13,8 +13,12 @@ use leeway_simulations::kernel::Kernel;
 use leeway_simulations::random::stream;
 use leeway_store::{MemoryStore, Store};
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// `jobs` jobs of about an hour, so many at once, on clusters with a spot and an on-demand offer each.
-fn setup(jobs: u64, live: u64, clusters: u64) -> Setup {
+fn steady(jobs: u64, live: u64, clusters: u64) -> Setup {
     use std::fmt::Write as _;
     // More jobs of an hour than may live at once, until there were enough of them.
     let hours = jobs / live + 24;
@@ -35,25 +39,67 @@ fn setup(jobs: u64, live: u64, clusters: u64) -> Setup {
         )
         .expect("a text takes everything");
     }
-    let named = Named::parse("bench", &text, Path::new("."), &[]).expect("the benchmark's world is sound");
+    world(&text)
+}
+
+/// `jobs` jobs of about an hour over a year, on 50 clusters whose spot machines come and go, at prices that move.
+fn year(jobs: u64) -> Setup {
+    use std::fmt::Write as _;
+    let mut text = format!(
+        "about = \"A benchmark.\"\nlength = \"370d\"\n[[workload]]\nmost = {jobs}\nask.accelerator = \"V100\"\n\
+         ask.checkpoint = {{ size = \"1GB\", save = \"10s\", restore = \"30s\" }}\n[workload.generate]\n\
+         runtime_max_s = 86400\narrivals = {{ per_hour = {} }}\nsizes = [{{ weight = 1, gpus = 1 }}]\n\
+         runtime = {{ kind = \"log-normal\", mu = 8.15, sigma = 0.9 }}\n",
+        jobs.div_ceil(365 * 24)
+    );
+    for number in 0..50_u32 {
+        let on_demand = 2.5 + 0.02 * f64::from(number);
+        write!(
+            text,
+            "[[clusters]]\nname = \"c{number}\"\nregion = \"aws/region-{}\"\naccelerators = \"V100:1\"\n\
+             on_demand = {on_demand:.2}\n[clusters.market.generate]\ngap_s = 600\n\
+             on_demand_usd_per_h = {on_demand:.2}\nnodes = 80\n\
+             up = {{ kind = \"weibull\", shape = 0.7, scale_s = 90000 }}\n\
+             down = {{ kind = \"lomax\", shape = 1.5, scale_s = 3000 }}\n\
+             price = {{ mean_usd_per_h = 0.92, deviation = 0.15, floor_usd_per_h = 0.5, cap_of_on_demand = 1.0 }}\n",
+            number % 20,
+        )
+        .expect("a text takes everything");
+    }
+    world(&text)
+}
+
+fn world(text: &str) -> Setup {
+    let named = Named::parse("bench", text, Path::new("."), &[]).expect("the benchmark's world is sound");
     let policy = "whole-bill".parse().expect("it is a valid name");
     named.setup(&Choice { policy, seed: 1, checked: false }).expect("the benchmark's world is sound")
 }
 
-fn loop_of<S: Store>(title: &str, store: S, jobs: u64, live: u64, clusters: u64) {
+fn loop_of<S: Store>(title: &str, store: S, setup: Setup) {
+    // The peak so far is forgotten. Without that file, the peak of all runs is shown.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
     let began = Instant::now();
-    let outcome = fleet::run(setup(jobs, live, clusters), leeway_policies::all(), store, &mut |_| {}, &mut |_| {});
+    let outcome = fleet::run(setup, leeway_policies::all(), store, &mut |_| {}, &mut |_| {});
     let wall = began.elapsed();
     let outcome = outcome.expect("the benchmark's world is sound");
     assert!(outcome.is_complete, "{outcome:?}");
     println!(
-        "{title}: {jobs} jobs, {live} live, {} offers: {} events, {} steps in {:.2} s: {:.0} steps/s",
-        clusters * 2,
+        "{title}: {} jobs, {} events, {} steps in {:.2} s: {:.0} steps/s, {:.0} events/s; {} MiB at most",
+        outcome.totals.all.jobs,
         outcome.events,
         outcome.steps,
         wall.as_secs_f64(),
-        outcome.steps as f64 / wall.as_secs_f64()
+        outcome.steps as f64 / wall.as_secs_f64(),
+        outcome.events as f64 / wall.as_secs_f64(),
+        peak_mib(),
     );
+}
+
+/// Most memory this process had, in MiB; 0 where the system does not tell.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() / 1024
 }
 
 /// Hold model: take the first, plan another; a queue that keeps its size. Nanoseconds for one of both.
@@ -121,13 +167,18 @@ fn kernels(pending: usize) {
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--test");
     if quick {
-        loop_of("loop", Fleeting::default(), 200, 20, 4);
+        loop_of("loop", Fleeting::default(), steady(200, 20, 4));
         return;
     }
     kernels(10_000);
     kernels(100_000);
-    loop_of("loop, memory store", MemoryStore::without_history(), 50_000, 10_000, 500);
+    println!("10,000 jobs live, 1,000 offers:");
+    loop_of("  memory store", MemoryStore::without_history(), steady(50_000, 10_000, 500));
     for jobs in [50_000, 200_000] {
-        loop_of("loop", Fleeting::default(), jobs, 10_000, 500);
+        loop_of("  store that keeps nothing", Fleeting::default(), steady(jobs, 10_000, 500));
+    }
+    println!("a year, 50 clusters:");
+    for jobs in [300_000, 1_000_000, 3_000_000] {
+        loop_of("  store that keeps nothing", Fleeting::default(), year(jobs));
     }
 }

@@ -1,13 +1,14 @@
 //! A store in memory, for the simulator and for tests. Fast, and honest about crashes: what was not flushed is gone.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::{Chain, Entry, Error, Head, Index, Key, Store, codec};
 
 /// Rows and history in memory. "Durable" means: survives [`MemoryStore::crash`].
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    rows: BTreeMap<Key, Box<[u8]>>,
+    /// In no order, for rows are written all the time and visited seldom.
+    rows: HashMap<Key, Box<[u8]>>,
     history: Vec<Entry>,
     forgetful: bool,
     head: Head,
@@ -79,7 +80,9 @@ impl Store for MemoryStore {
     }
 
     fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.rows.iter().for_each(|(key, value)| visit(key, value));
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        rows.sort_unstable();
+        rows.into_iter().for_each(|(key, value)| visit(key, value));
         Ok(())
     }
 
