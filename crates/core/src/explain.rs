@@ -61,7 +61,7 @@ impl Scheduler {
         let (_, policy) = self.policy_of(job);
         let (places, rejections) = select::judge(self.market(job, policy.as_ref()), &view, &economics);
         let soon = places.first().and_then(|best| self.far_cheaper_soon(job, &view, &economics, best));
-        let holds: Vec<_> = places.iter().map(|place| self.hold_now(job, place)).collect();
+        let holds: Vec<_> = places.iter().take(select::HOLDS).map(|place| self.hold_now(job, place)).collect();
         // A round tries the best few; where none can be paid for, the refusal of the best is the job's reason.
         let unpaid = holds.first().and_then(|best| best.as_ref().err());
         let unpaid = unpaid.filter(|_| holds.iter().take(select::KEEP).all(Result::is_err));

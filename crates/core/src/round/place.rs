@@ -20,6 +20,9 @@ use crate::timers::Timer;
 /// A job that its own cost cap or a budget stops is looked at again after this.
 const OVER_COST_AGAIN: Millis = Millis::from_mins(10);
 
+/// A job that waits for a far cheaper place is looked at again after this, if not before.
+const WAITS_AGAIN: Millis = Millis::from_mins(5);
+
 /// So many jobs that wait for one budget are each looked at that often; twice as many half as often.
 const FEW: u64 = 64;
 
@@ -93,7 +96,9 @@ impl Scheduler {
             Verdict::Place { position, why } => {
                 let place = &found.places[position.min(found.places.len() - 1)];
                 if let Some(soon) = self.far_cheaper_soon(job, &view, &economics, place).filter(|_| !pressed) {
-                    let at = last_call.map_or(soon.until, |last| soon.until.min(last));
+                    // A new place may be as good before that.
+                    let at = soon.until.min(self.now.after(WAITS_AGAIN));
+                    let at = last_call.map_or(at, |last| at.min(last)).max(self.now.after(Millis::from_secs(1)));
                     self.timers.set(Timer::Job(job.id), at);
                     return Attempt::Parked(Park::Timer, soon.reason());
                 }

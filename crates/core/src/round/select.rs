@@ -18,6 +18,9 @@ use crate::policy::{JobView, Policy, Ranked, Scored};
 /// Best places that are kept: the chosen one and the runners-up that `explain` shows.
 pub const KEEP: usize = 4;
 
+/// Candidates of an evaluation whose holds are reckoned.
+pub const HOLDS: usize = 16;
+
 /// What the search needs beside the job.
 #[derive(Clone, Copy, Debug)]
 pub struct Market<'a> {
@@ -330,7 +333,7 @@ impl<'a> Merge<'a> {
 pub struct Evaluation {
     /// In the policy's order.
     pub candidates: Vec<Candidate>,
-    /// What would be set aside for each candidate, or why it cannot be.
+    /// What would be set aside for each of the best candidates, at most [`HOLDS`], or why it cannot be.
     pub holds: Vec<Result<Micros, Refusal>>,
     pub rejections: Vec<Rejection>,
     /// Why none of the candidates would be taken now, when there are any.
@@ -351,8 +354,9 @@ pub fn judge(market: Market<'_>, view: &JobView<'_>, economics: &Economics<'_>) 
             Err(rule) => rejections.push(rejection(market, view, economics, offer, rule)),
         }
     }
-    let key = |(order, place): &(usize, Place)| (*order, place.ranked.rank, place.ranked.offer.clone());
-    ranked.sort_by_cached_key(key);
+    ranked.sort_by(|(a, one): &(usize, Place), (b, other)| {
+        (a, one.ranked.rank, &one.ranked.offer).cmp(&(b, other.ranked.rank, &other.ranked.offer))
+    });
     (ranked.into_iter().map(|(_, place)| place).collect(), rejections)
 }
 
