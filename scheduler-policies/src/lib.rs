@@ -11,6 +11,7 @@ pub mod order;
 mod availability_price;
 mod cheapest;
 mod failover;
+mod horizon;
 mod on_demand;
 mod uniform_progress;
 mod whole_bill;
@@ -18,6 +19,7 @@ mod whole_bill;
 pub use availability_price::AvailabilityPrice;
 pub use cheapest::Cheapest;
 pub use failover::Failover;
+pub use horizon::Horizon;
 pub use on_demand::OnDemand;
 pub use uniform_progress::UniformProgress;
 pub use whole_bill::WholeBill;
@@ -30,10 +32,11 @@ pub const DEADLINE_DEFAULT: &str = "uniform-progress";
 
 /// Every policy, and every order of the queue. A new policy is one more line here.
 pub fn all() -> PolicySet {
-    let policies: [Arc<dyn Policy>; 6] = [
+    let policies: [Arc<dyn Policy>; 7] = [
         Arc::new(AvailabilityPrice),
         Arc::new(Cheapest),
         Arc::new(Failover),
+        Arc::new(Horizon::new()),
         Arc::new(OnDemand),
         Arc::new(UniformProgress),
         Arc::new(WholeBill),

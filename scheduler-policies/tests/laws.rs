@@ -96,6 +96,7 @@ fn view<'a>(job: &'a Job, last: Option<&'a OfferKey>, ago: Millis) -> JobView<'a
         work: Millis::from_hours(1),
         remaining: Millis::from_hours(1),
         changeover: Millis::from_mins(4),
+        outlook: None,
     }
 }
 

@@ -41,6 +41,7 @@ pub fn check(scheduler: &Scheduler) {
     let tables = scheduler.tables();
     check_ledger(tables);
     scheduler.check_meters();
+    scheduler.check_alive();
     for run in tables.runs.values() {
         let job = tables.jobs.get(&run.id.job).unwrap_or_else(|| panic!("run {} belongs to no job", run.id));
         assert!(run.id.epoch <= job.epoch, "K1: epochs of {} never run back", job.id);

@@ -27,6 +27,7 @@ pub mod round;
 mod schedule;
 pub mod scheduler;
 mod setbacks;
+pub mod spells;
 pub mod state;
 mod timers;
 pub mod usage;

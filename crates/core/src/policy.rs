@@ -11,6 +11,7 @@ use leeway_model::resources::CapacityType;
 use leeway_model::{Bill, Micros, Millis, Name, Rate, Timestamp};
 
 use crate::order::Order;
+use crate::spells::Spells;
 
 /// Chooses among places. Pure: same arguments, same answer.
 pub trait Policy: Send + Sync + Debug {
@@ -43,8 +44,15 @@ pub trait Policy: Send + Sync + Debug {
         Verdict::Place { position: 0, why: "lowest expected bill among the places that can be had now".into() }
     }
 
+    /// Whether it wants an [`Outlook`] for jobs with a deadline. It costs a look at some spot places beside those that can
+    /// be had now.
+    fn plans(&self) -> bool {
+        false
+    }
+
     /// Whether a job with a deadline that runs on capacity nobody takes back should save and go to one of the places that
-    /// can be had now, and why. Asked every ten minutes; it is then placed anew by [`decide`](Self::decide).
+    /// can be had now, and why. Asked every ten minutes; it is then placed anew by [`decide`](Self::decide). A policy that
+    /// [`plans`](Self::plans) is also asked of jobs that run on spot.
     fn review(&self, _job: &JobView<'_>, _ranked: &[Ranked]) -> Option<Box<str>> {
         None
     }
@@ -63,6 +71,45 @@ pub struct JobView<'a> {
     pub remaining: Millis,
     /// What a launch takes until the program works, restoring included.
     pub changeover: Millis,
+    /// For a job with a deadline, where its policy plans and some place is not the market's to take back.
+    pub outlook: Option<&'a Outlook<'a>>,
+}
+
+/// What to plan a job with a deadline with.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook<'a> {
+    /// How long the job may still go without progress until it is kept off spot, whatever its policy says.
+    pub slack: Millis,
+    /// The best place that nobody takes back.
+    pub calm: Scored,
+    /// Spot places that the job fits, whether they can be had now or not. Those that can be had and may be chosen stand
+    /// among the ranked places too.
+    pub spot: &'a [Prospect<'a>],
+    /// Where the job runs; `None` while it waits for a place.
+    pub held: Option<Held<'a>>,
+}
+
+/// A spot place as it is now, and as it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Prospect<'a> {
+    pub offer: &'a OfferKey,
+    pub scored: Scored,
+    /// Whether nothing is known that would keep the job from it now.
+    pub is_open: bool,
+    /// Whether a feed tells of its capacity. Elsewhere a launch will tell.
+    pub is_told: bool,
+    /// Work that a loss there undoes on average.
+    pub at_stake: Millis,
+    /// `None` where nobody has looked yet.
+    pub seen: Option<&'a Spells>,
+}
+
+/// A place that a job holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    pub offer: &'a OfferKey,
+    /// The bill of the rest of the work there, as for a run that begins there: what it moves is paid already.
+    pub scored: Scored,
 }
 
 /// Where a job's newest run was.

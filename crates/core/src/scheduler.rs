@@ -320,6 +320,7 @@ impl Scheduler {
         }
         self.meter_anew();
         self.count_probes();
+        self.count_alive();
         for job in self.tables.jobs.values() {
             if !job.state.is_terminal() {
                 *self.open_jobs.entry(job.spec.owner.clone()).or_default() += 1;

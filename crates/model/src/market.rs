@@ -15,6 +15,14 @@ pub struct OfferKey {
     pub capacity: CapacityType,
 }
 
+impl OfferKey {
+    /// A key that no offer of the cluster sorts before.
+    pub fn first_of(cluster: &Name) -> Self {
+        let smallest = "0".parse().expect("'0' is a name, and none sorts before it");
+        Self { cluster: cluster.clone(), shape: smallest, capacity: CapacityType::Spot }
+    }
+}
+
 impl fmt::Display for OfferKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}/{}/{}", self.cluster, self.shape, self.capacity))

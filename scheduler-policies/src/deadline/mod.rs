@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 mod greedy_spot;
-mod horizon;
+pub(crate) mod horizon;
 mod memoryless;
 mod on_demand;
 mod places;

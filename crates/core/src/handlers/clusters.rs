@@ -31,10 +31,11 @@ impl Scheduler {
             return Reply::Refused(Refused::new(RefusedKind::Precondition, "CLUSTER_IN_USE", message));
         }
         let (state, drained) = known.map_or((ClusterState::Ready, false), |known| (known.state, known.drained));
-        let name = spec.name.clone();
+        let (name, cluster) = (spec.name.clone(), spec.name.clone());
         self.fleet.retain_shapes(&spec);
         self.fleet.declare(&spec, state == ClusterState::Ready, self.config.currency);
         self.tables.clusters.insert(name, Cluster { spec, state, drained });
+        self.forget_spells(&cluster);
         self.meter_clusters();
         self.queue.wake_all(&self.fleet);
         Reply::Done
@@ -96,6 +97,7 @@ impl Scheduler {
         }
         self.tables.clusters.remove(name);
         self.fleet.remove_cluster(name);
+        self.forget_spells(name);
         self.meter_clusters();
         Reply::Done
     }

@@ -58,7 +58,11 @@ impl Scheduler {
         let rate = run.price.rate.checked_mul(gang).expect("a hold was opened for the gang's rate");
         let disk = self.disk_rate(run);
         let offer = run.offer.clone();
+        let (nodes, has_ended) = (run.nodes, run.stopped.is_some());
         self.probed(&offer, true);
+        if !has_ended {
+            self.see_arrival(&offer, nodes);
+        }
         if let Some(run) = self.tables.runs.change(&id) {
             run.launched = Some(now);
             run.posted_until = now;
@@ -148,13 +152,15 @@ impl Scheduler {
         run.stopped = Some(now);
         let reason = run.end.get_or_insert(reason).clone();
         let offer = run.offer.clone();
+        let (had_machines, nodes) = (run.launched.is_some(), run.nodes);
         let at_risk = run.launched.map_or(Millis::ZERO, |launched| now.since(launched));
         let saved = run.notice.as_ref().is_some_and(|notice| notice.saved);
         let warned = run.notice.as_ref().map(|notice| notice.deadline);
         let taken = matches!(reason, EndReason::Interrupted | EndReason::Lost);
         let (job, progress) = (run.id.job, run.progress);
-        if matches!(reason, EndReason::LaunchFailed { .. }) {
+        if let EndReason::LaunchFailed { class } = reason {
             self.probed(&offer, false);
+            self.see_refusal(&offer, class);
         }
         if let Some(job) = self.tables.jobs.change(&job) {
             job.progress = leeway_model::job::Progress { total: progress.total.or(job.progress.total), ..progress };
@@ -168,8 +174,12 @@ impl Scheduler {
                 offer.belief.saved += u32::from(taken && saved);
             });
         }
+        let by_market = taken && (reason == EndReason::Interrupted || self.is_market_signal(&offer, job));
+        if had_machines {
+            self.see_departure(&offer, nodes, by_market);
+        }
         if taken {
-            if reason == EndReason::Interrupted || self.is_market_signal(&offer, job) {
+            if by_market {
                 self.cool(&offer, None);
             }
             let alert = Alert::JobInterrupted { run: id, offer, warned: warned.is_some(), deadline: warned };

@@ -125,6 +125,7 @@ impl Scheduler {
             accepted += 1;
             if self.fleet.slot(offer).offer.available != observation.available {
                 self.fleet.change(offer, |row| row.available = observation.available);
+                self.see_market(offer);
                 self.touch(offer);
             }
         }

@@ -67,17 +67,33 @@ impl Scheduler {
         let Some(run) = self.run(id).filter(|run| self.may_move(run)) else { return };
         let Some(job) = self.job(id.job) else { return };
         let economics = Economics::of(&self.config, &self.tables.datasets, job);
+        let (_, policy) = self.policy_of(job);
         if run.offer.capacity == CapacityType::Spot {
             let calm = self.calm_places(job, &self.view(job, &economics), &economics);
             if self.last_call(job, &calm).is_some_and(|last| self.now.after(REVIEW) >= last) {
                 self.make_move(id, "its deadline leaves no time for a loss of spot".into());
+                return;
             }
-            return;
+            if !policy.plans() {
+                return;
+            }
         }
-        let view = JobView { remaining: self.remaining_now(job, run, &economics), ..self.view(job, &economics) };
-        let (_, policy) = self.policy_of(job);
+        // It saves before it goes, so that only what is left by now has to be done elsewhere.
+        let economics = Economics { remaining: self.remaining_now(job, run, &economics), ..economics };
+        let view = self.view(job, &economics);
         let everywhere = Scope::Everywhere(queue::groups_for(&job.spec.resources, &self.fleet));
-        let found = select::search(self.market(job, policy.as_ref()), &view, &economics, &everywhere);
+        let market = self.market(job, policy.as_ref());
+        let mut found = select::search(market, &view, &economics, &everywhere);
+        let (mut spot, mut outlook) = (Vec::new(), None);
+        if policy.plans() {
+            let calm = self.calm_places(job, &view, &economics);
+            let Some((offer, held)) = self.held(run, market, &economics) else { return };
+            // Its own place is no place to go to.
+            found.places.retain(|place| place.offer != offer);
+            spot.extend(self.prospects(market, &view, &economics, &found.places, Some(offer)));
+            outlook = self.outlook(job, &calm, &spot, Some(held));
+        }
+        let view = JobView { outlook: outlook.as_ref(), ..view };
         let ranked: Vec<_> = found.places.into_iter().map(|place| place.ranked).collect();
         let Some(why) = policy.review(&view, &ranked).filter(|_| !ranked.is_empty()) else { return };
         self.make_move(id, why);

@@ -37,6 +37,8 @@ pub struct Slot {
     pub on_demand: Option<Rate>,
     /// Machines of this offer in runs that are not released.
     pub used: u32,
+    /// Machines of this offer in runs that have them and have not ended.
+    pub alive: u32,
     pub group: GroupId,
     /// Position among the bins of its group.
     bin: usize,
@@ -171,9 +173,10 @@ impl Fleet {
     }
 
     pub fn of_cluster<'a>(&'a self, cluster: &'a Name) -> impl Iterator<Item = OfferId> + 'a {
-        let smallest: Name = "0".parse().expect("'0' is a name, and none sorts before it");
-        let first = OfferKey { cluster: cluster.clone(), shape: smallest, capacity: CapacityType::Spot };
-        self.by_key.range(first..).take_while(move |(key, _)| key.cluster == *cluster).map(|(_, &id)| id)
+        self.by_key
+            .range(OfferKey::first_of(cluster)..)
+            .take_while(move |(key, _)| key.cluster == *cluster)
+            .map(|(_, &id)| id)
     }
 
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
@@ -306,6 +309,7 @@ impl Fleet {
             ready: false,
             on_demand: None,
             used: 0,
+            alive: 0,
             group,
             bin,
             speed,
@@ -382,6 +386,13 @@ impl Fleet {
     /// A launch came to machines, or to none.
     pub fn probed(&mut self, id: OfferId, at: Timestamp, came: bool) {
         self.slots[id.0 as usize].probes.note(at, came);
+    }
+
+    /// Changes the number of machines in runs that have them, and returns it.
+    pub fn count_alive(&mut self, id: OfferId, change: impl FnOnce(u32) -> u32) -> u32 {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.alive = change(slot.alive);
+        slot.alive
     }
 
     pub fn is_open(&self, id: OfferId) -> bool {

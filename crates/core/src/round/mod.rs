@@ -7,6 +7,7 @@ pub mod filter;
 pub mod fleet;
 mod lines;
 pub(crate) mod moves;
+mod outlook;
 mod place;
 pub mod queue;
 pub mod score;
@@ -199,6 +200,7 @@ impl Scheduler {
             work: score::work(&self.config, job),
             remaining: economics.remaining,
             changeover: score::changeover(&self.config, job),
+            outlook: None,
         }
     }
 

@@ -13,7 +13,7 @@ use super::select::{self, Place};
 use super::{Attempt, filter};
 use crate::action::Action;
 use crate::ledger;
-use crate::policy::Verdict;
+use crate::policy::{JobView, Verdict};
 use crate::scheduler::Scheduler;
 use crate::timers::Timer;
 
@@ -46,7 +46,8 @@ impl Scheduler {
         }
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
-        let found = select::search(self.market(job, policy.as_ref()), &view, &economics, scope);
+        let market = self.market(job, policy.as_ref());
+        let mut found = select::search(market, &view, &economics, scope);
         if found.places.is_empty() {
             if found.over_cost {
                 let at = self.now.after(OVER_COST_AGAIN);
@@ -68,6 +69,15 @@ impl Scheduler {
         let timed = job.spec.time.deadline.is_some();
         let mut calm = if hounded || timed { self.calm_places(job, &view, &economics) } else { Vec::new() };
         let last_call = self.last_call(job, &calm);
+        let plans = timed && policy.plans();
+        if plans && let Some(best) = calm.first().filter(|best| found.places.iter().all(|one| one.offer != best.offer))
+        {
+            // Whatever spot there is, the plan may prefer what nobody takes back.
+            found.places.push(best.clone());
+        }
+        let spot = if plans { self.prospects(market, &view, &economics, &found.places, None) } else { Vec::new() };
+        let outlook = if plans { self.outlook(job, &calm, &spot, None) } else { None };
+        let view = JobView { outlook: outlook.as_ref(), ..view };
         let pressed = last_call.is_some_and(|last| self.now.after(self.spot_reserve(job)) >= last);
         let aside = (hounded || pressed) && !calm.is_empty();
         let offered = if aside { &calm } else { &found.places };

@@ -224,6 +224,16 @@ pub fn checkpoint_interval(spec: &JobSpec, saving: Saving) -> Millis {
     }
 }
 
+/// Work that a loss there undoes on average: half an interval, where no last save is done. Nothing for a job that keeps
+/// no checkpoints, to which every loss means all of it.
+pub fn at_stake(config: &Config, spec: &JobSpec, slot: &Slot) -> Millis {
+    let belief = Belief::from(&slot.offer.belief);
+    saving(config, spec, slot.offer.key.capacity, belief).map_or(Millis::ZERO, |saving| {
+        let interval = checkpoint_interval(spec, saving).as_secs_f64();
+        Millis::from_secs_f64((1.0 - saving.saved_share) * interval / 2.0)
+    })
+}
+
 /// Cost of moving bytes where no price is known.
 pub fn upper_bound(config: &Config, bytes: Bytes) -> Micros {
     let micros = i128::from(config.estimates.egress_per_gb.get()) * i128::from(bytes.get());

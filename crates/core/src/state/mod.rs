@@ -19,6 +19,7 @@ pub mod rows;
 pub mod table;
 
 use crate::locality::{Moved, PathKey};
+use crate::spells::Spells;
 use crate::usage::Usage;
 pub use outbox::Outbox;
 use table::{RowSink, Table, TableId};
@@ -97,6 +98,8 @@ pub struct Tables {
     pub moved: Table<PathKey, Moved>,
     /// What owners used, where the queue's order ranks them.
     pub usage: Table<Name, Usage>,
+    /// What was seen of spot places.
+    pub spells: Table<OfferKey, Spells>,
     /// Entries of this step only: the ledger is written, never read back by the core.
     pub ledger: Vec<LedgerEntry>,
 }
@@ -118,6 +121,7 @@ impl Tables {
             || self.requests.has_changes()
             || self.moved.has_changes()
             || self.usage.has_changes()
+            || self.spells.has_changes()
     }
 
     /// Hands every changed row to `sink`, table by table, and forgets that it changed.
@@ -142,6 +146,7 @@ impl Tables {
         self.requests.drain(TableId::Request, sink);
         self.moved.drain(TableId::Moved, sink);
         self.usage.drain(TableId::Usage, sink);
+        self.spells.drain(TableId::Spells, sink);
     }
 
     /// Takes every changed row as durable, for a store that keeps none.
@@ -161,6 +166,7 @@ impl Tables {
         self.requests.forget_changes();
         self.moved.forget_changes();
         self.usage.forget_changes();
+        self.spells.forget_changes();
     }
 
     pub fn load_meta(&mut self, meta: Meta) {

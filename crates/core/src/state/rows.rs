@@ -83,6 +83,10 @@ impl Tables {
                     let row: crate::usage::Usage = source.decode()?;
                     self.usage.load(row.owner.clone(), row);
                 }
+                TableId::Spells => {
+                    let row: crate::spells::Spells = source.decode()?;
+                    self.spells.load(row.place.clone(), row);
+                }
                 TableId::Offer | TableId::Ledger => {}
             }
             Ok(())

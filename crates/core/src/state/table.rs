@@ -30,10 +30,11 @@ pub enum TableId {
     Request = 14,
     Moved = 15,
     Usage = 16,
+    Spells = 17,
 }
 
 impl TableId {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Meta,
         Self::Job,
         Self::Run,
@@ -50,6 +51,7 @@ impl TableId {
         Self::Request,
         Self::Moved,
         Self::Usage,
+        Self::Spells,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Self> {

@@ -17,14 +17,14 @@ const LEAST_LIKELIHOOD: f64 = 1e-12;
 
 /// A distribution over phases of spells with capacity and of spells without.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Phases {
-    pub(super) up: [f32; PHASES],
-    pub(super) down: [f32; PHASES],
+pub(crate) struct Phases {
+    pub(crate) up: [f32; PHASES],
+    pub(crate) down: [f32; PHASES],
 }
 
 /// The library at the rhythm of one job.
 #[derive(Clone, Debug)]
-pub(super) struct Rhythm {
+pub(crate) struct Rhythm {
     models: Vec<Model>,
     /// Share of weight that flows back to the prior in a tick.
     forgets: f64,
@@ -39,7 +39,7 @@ struct Model {
 }
 
 impl Rhythm {
-    pub(super) fn new(library: &[Market], tick_hours: f64) -> Self {
+    pub(crate) fn new(library: &[Market], tick_hours: f64) -> Self {
         let model = |market: &Market| Model {
             up: market.up.steps(tick_hours),
             down: market.down.steps(tick_hours),
@@ -51,14 +51,14 @@ impl Rhythm {
 
 /// The belief of one zone.
 #[derive(Clone, Debug)]
-pub(super) struct Belief {
+pub(crate) struct Belief {
     /// Weights of the models; they sum to one.
     weights: Vec<f64>,
     phases: Vec<Phases>,
 }
 
 impl Belief {
-    pub(super) fn new(rhythm: &Rhythm) -> Self {
+    pub(crate) fn new(rhythm: &Rhythm) -> Self {
         let count = rhythm.models.len();
         Self {
             weights: vec![1.0 / count as f64; count],
@@ -66,16 +66,21 @@ impl Belief {
         }
     }
 
-    pub(super) fn weights(&self) -> &[f64] {
+    pub(crate) fn weights(&self) -> &[f64] {
         &self.weights
     }
 
-    pub(super) fn phases(&self) -> &[Phases] {
+    pub(crate) fn phases(&self) -> &[Phases] {
         &self.phases
     }
 
+    /// How likely there is capacity now.
+    pub(crate) fn chance(&self) -> f64 {
+        self.weights.iter().zip(&self.phases).map(|(weight, phases)| weight * sum(&phases.up)).sum()
+    }
+
     /// Moves on by one tick.
-    pub(super) fn advance(&mut self, rhythm: &Rhythm) {
+    pub(crate) fn advance(&mut self, rhythm: &Rhythm) {
         let prior = 1.0 / self.weights.len() as f64;
         for ((weight, phases), model) in self.weights.iter_mut().zip(&mut self.phases).zip(&rhythm.models) {
             *weight += rhythm.forgets * (prior - *weight);
@@ -88,7 +93,7 @@ impl Belief {
     }
 
     /// Takes in whether there is capacity in the present tick.
-    pub(super) fn observe(&mut self, is_up: bool) {
+    pub(crate) fn observe(&mut self, is_up: bool) {
         let mut total = 0.0;
         for (weight, phases) in self.weights.iter_mut().zip(&mut self.phases) {
             let (seen, other) =

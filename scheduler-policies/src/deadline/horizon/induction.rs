@@ -23,7 +23,7 @@ use super::plan::{Key, PRICES, Points, WITH, WITHOUT};
 const OVERTIME: f32 = 3.0;
 
 /// The backward induction for one model. Values are rows over work, one for each state of market and machine.
-pub(super) struct Induction {
+pub(crate) struct Induction {
     price: f32,
     /// Probability that spot that is held is lost within a step while there is other spot.
     lost: f32,
@@ -49,7 +49,7 @@ enum Held {
 }
 
 impl Induction {
-    pub(super) fn new(key: Key, market: &Market) -> Self {
+    pub(crate) fn new(key: Key, market: &Market) -> Self {
         // A changeover of nothing is planned as next to nothing, so that a launch is a choice of its own.
         let changeover = (key.changeover_ms.max(1) as f64) / key.step_ms as f64;
         let mut rests = vec![changeover];
@@ -86,7 +86,7 @@ impl Induction {
         (before + state) * self.row
     }
 
-    pub(super) fn run(&self, points: &Points<'_>, offset: usize, figures: &mut [f32]) {
+    pub(crate) fn run(&self, points: &Points<'_>, offset: usize, figures: &mut [f32]) {
         let row = self.row;
         let (with, without) = self.states();
         let mut values = vec![0.0_f32; PHASES * (with + without) * row];

@@ -11,7 +11,7 @@
 //! and one and the same chain serves the belief and the plan.
 
 /// Phases of age that a spell may be in.
-pub(super) const PHASES: usize = 8;
+pub(crate) const PHASES: usize = 8;
 
 /// Mean length of each phase, in hours; the last has no end.
 const LENGTH: [f64; PHASES] =
@@ -31,19 +31,19 @@ const SCALES: [f64; 2] = [0.2, 3.0];
 
 /// Rates of ending by phase, per hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Hazard([f64; PHASES]);
+pub(crate) struct Hazard([f64; PHASES]);
 
 /// What may happen to a spell within a step: probabilities that sum to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Step {
-    pub(super) stays: f32,
-    pub(super) ages: f32,
-    pub(super) ends: f32,
+pub(crate) struct Step {
+    pub(crate) stays: f32,
+    pub(crate) ages: f32,
+    pub(crate) ends: f32,
 }
 
 impl Hazard {
     /// Hazard of a Lomax law, averaged over each phase: the integral of `shape / (a + scale)` over the phase by its length.
-    pub(super) fn lomax(shape: f64, scale: f64) -> Self {
+    pub(crate) fn lomax(shape: f64, scale: f64) -> Self {
         let mut from = 0.0;
         Self(LENGTH.map(|length| {
             let to = if length.is_finite() { from + length } else { OLDEST };
@@ -54,12 +54,12 @@ impl Hazard {
     }
 
     /// Rates of ending and of entering the next phase, per hour.
-    pub(super) fn rates(&self, phase: usize) -> (f64, f64) {
+    pub(crate) fn rates(&self, phase: usize) -> (f64, f64) {
         (self.0[phase], 1.0 / LENGTH[phase])
     }
 
     /// What happens in each phase within `hours`.
-    pub(super) fn steps(&self, hours: f64) -> [Step; PHASES] {
+    pub(crate) fn steps(&self, hours: f64) -> [Step; PHASES] {
         std::array::from_fn(|phase| {
             let (ends, ages) = (self.0[phase], 1.0 / LENGTH[phase]);
             let changes = -(-(ends + ages) * hours).exp_m1();
@@ -72,7 +72,7 @@ impl Hazard {
     }
 
     /// Mean hours that a new spell spends in each phase.
-    pub(super) fn sojourns(&self) -> [f64; PHASES] {
+    pub(crate) fn sojourns(&self) -> [f64; PHASES] {
         let mut reached = 1.0;
         std::array::from_fn(|phase| {
             let (ends, ages) = (self.0[phase], 1.0 / LENGTH[phase]);
@@ -84,7 +84,7 @@ impl Hazard {
 
     /// Mean hours that a spell in each phase goes on, where it is of use for `useful` hours on average and no longer:
     /// `life[k] = (1 + life[k + 1] / LENGTH[k]) / (h[k] + 1 / LENGTH[k] + 1 / useful)`.
-    pub(super) fn life(&self, useful: f64) -> [f64; PHASES] {
+    pub(crate) fn life(&self, useful: f64) -> [f64; PHASES] {
         let mut life = [0.0; PHASES];
         let mut later = 0.0;
         for phase in (0..PHASES).rev() {
@@ -98,16 +98,16 @@ impl Hazard {
 
 /// One model of a market.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Market {
+pub(crate) struct Market {
     /// Of spells with capacity.
-    pub(super) up: Hazard,
+    pub(crate) up: Hazard,
     /// Of spells without.
-    pub(super) down: Hazard,
+    pub(crate) down: Hazard,
 }
 
 /// The models between which the belief decides: each kind of spell with capacity beside each kind without. They come from
 /// no recorded market; together they span availabilities from 3 % to 97 % and rhythms from minutes to days.
-pub(super) fn library() -> Vec<Market> {
+pub(crate) fn library() -> Vec<Market> {
     let kinds = || SHAPES.into_iter().flat_map(|shape| SCALES.map(|scale| Hazard::lomax(shape, scale)));
     kinds().flat_map(|up| kinds().map(move |down| Market { up, down })).collect()
 }

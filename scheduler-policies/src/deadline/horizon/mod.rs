@@ -15,12 +15,12 @@
 //! Zones that nobody tried are tried where the plan would launch if there were capacity: a refused try costs nothing, so
 //! there is no need for probes that are paid for.
 
-mod belief;
+pub(crate) mod belief;
 mod induction;
-mod market;
-mod plan;
+pub(crate) mod market;
+pub(crate) mod plan;
 mod rollout;
-mod zones;
+pub(crate) mod zones;
 
 use std::sync::{Arc, OnceLock};
 
@@ -30,9 +30,6 @@ use self::plan::{Costs, Key, Plan, Plans};
 use self::rollout::{First, Offer, Scene, Spells};
 use self::zones::{Lives, Terms, Together};
 use super::{Mode, Moment, Places, Rule, Session, Task, Zone, ZoneNow, safety};
-
-/// Models with less weight than this do not count in a choice.
-const LEAST_WEIGHT: f64 = 1e-3;
 
 /// How far the price of slack that orders the zones follows the plan in a tick. The plan in turn depends on that order, and
 /// without damping the two could chase each other.
@@ -226,36 +223,15 @@ impl Running {
             self.plan = Some((key, self.shared.plans.get(key, &self.shared.library)));
         }
         let Some(plan) = self.plan.as_ref().and_then(|(_, plan)| plan.get()) else { return Costs::default() };
-        let place = plan.place(hours, work);
-        let mut costs = Costs::default();
-        let mut all = 0.0;
-        for (model, (&weight, phases)) in self.any.weights().iter().zip(self.any.phases()).enumerate() {
-            if weight < LEAST_WEIGHT {
-                continue;
-            }
-            let shares = if is_up { &phases.up } else { &phases.down };
-            all += weight as f32 * shares.iter().sum::<f32>();
-            if is_up {
-                plan.add_with(&place, model, shares, weight as f32, &mut costs);
-            } else {
-                plan.add_without(&place, model, shares, weight as f32, &mut costs);
-            }
-        }
-        let dollars = plan.step_hours() as f32 * self.on_demand as f32 / all.max(f32::MIN_POSITIVE);
-        costs.scale(dollars)
+        plan.costs(&self.any, hours, work, is_up, self.on_demand)
     }
 
     /// What an hour of work and an hour of slack are worth.
     fn terms(&mut self, costs: &Costs, market: &Together, hours: f64, work: f64, is_up: bool) -> Terms {
         let changeover = self.places.task().changeover / 3600.0;
-        let now = costs.least(is_up);
-        let span = work.min(1.0);
-        let worked = self.costs(market, hours - span, work - span, is_up).least(is_up);
-        let rate = f64::from(now - worked) / span.max(1e-9);
-        let less = changeover.max(0.25).min(hours - work);
-        let later = self.costs(market, hours - less, work, is_up).least(is_up);
-        let slack = if less > 0.0 { f64::from(later - now) / less } else { self.on_demand };
-        Terms { rate: rate.clamp(0.0, self.on_demand), slack: slack.clamp(0.0, self.on_demand), changeover }
+        let (now, on_demand) = (costs.least(is_up), self.on_demand);
+        let least = |hours: f64, work: f64| self.costs(market, hours, work, is_up).least(is_up);
+        zones::terms(now, least, (hours, work), changeover, on_demand)
     }
 
     /// The choice that costs least. What is held stays on a draw, then spot, then waiting.

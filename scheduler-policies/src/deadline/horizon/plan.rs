@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::belief::Belief;
 use super::induction::Induction;
 use super::market::{Market, PHASES};
 use crate::deadline::Task;
@@ -28,33 +29,44 @@ const FEWEST: f64 = STEPS as f64 / LADDER / 2.0;
 /// Work is rounded up to this many steps, so that jobs of nearly the same size share a table.
 const WORK_ROUNDING: usize = 16;
 
-/// Tables of [`Plans`] at most.
+/// Tables of [`Plans`] at most, unless said.
 const TABLES: usize = 64;
+
+/// Models with less weight than this do not count in a choice.
+const LEAST_WEIGHT: f64 = 1e-3;
+
+/// Work, and slack beyond it, of tables for many jobs, in steps of [`STEP`] times a power of two.
+const SHARED_WORK: f64 = 96.0;
+const SHARED_SLACK: usize = 192;
+
+/// Parts of a step to which changeovers are rounded up there, and the shortest step in seconds.
+const SHARED_ROUNDING: f64 = 8.0;
+const SHORTEST: f64 = 60.0;
 
 /// Spot prices, by that of on-demand capacity, are rounded to one part in so many; the dearest that is planned for is one
 /// part short of on demand.
-pub(super) const PRICES: f64 = 20.0;
+pub(crate) const PRICES: f64 = 20.0;
 
 /// Highest level of losses: twice an hour.
 const MOST_LOSSES: f64 = 7.0;
 
 /// Choices in a phase with capacity: wait, spot that works, spot launched, on-demand that works, on-demand launched.
-pub(super) const WITH: usize = 5;
+pub(crate) const WITH: usize = 5;
 /// Choices in a phase without: wait, on-demand that works, on-demand launched.
-pub(super) const WITHOUT: usize = 3;
+pub(crate) const WITHOUT: usize = 3;
 /// Figures of one model at one grid point.
 const FIGURES: usize = PHASES * (WITH + WITHOUT);
 
 /// What a table is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) step_ms: u64,
-    pub(super) changeover_ms: u64,
-    pub(super) work_steps: usize,
+pub(crate) struct Key {
+    pub(crate) step_ms: u64,
+    pub(crate) changeover_ms: u64,
+    pub(crate) work_steps: usize,
     /// Time that the plan reaches ahead.
-    pub(super) steps: usize,
+    pub(crate) steps: usize,
     /// Spot price in parts of [`PRICES`].
-    pub(super) price: u32,
+    pub(crate) price: u32,
     /// How often spot that is held is lost while there is other spot: level `k > 0` is `2^k / 64` times an hour.
     losses: u32,
 }
@@ -62,7 +74,7 @@ pub(super) struct Key {
 impl Key {
     /// For a job, a spot price as a share of the on-demand price, and how many times an hour spot that is held is lost while
     /// there is other spot.
-    pub(super) fn new(task: &Task, price: f64, losses: f64) -> Self {
+    pub(crate) fn new(task: &Task, price: f64, losses: f64) -> Self {
         let mut step = STEP;
         while task.deadline / step > STEPS as f64 || task.changeover / step > CHANGEOVER {
             step *= LADDER;
@@ -78,42 +90,91 @@ impl Key {
             changeover_ms: (task.changeover * 1000.0) as u64,
             work_steps: work.clamp(1, steps).next_multiple_of(WORK_ROUNDING),
             steps,
-            price: (price * PRICES).round().clamp(0.0, PRICES - 1.0) as u32,
-            losses: if losses > 0.0 { ((losses * 64.0).log2().round()).clamp(0.0, MOST_LOSSES) as u32 } else { 0 },
+            price: rounded_price(price),
+            losses: rounded_losses(losses),
         }
     }
 
-    pub(super) fn losses_per_hour(&self) -> f64 {
+    /// For one of many jobs with so many hours of work left: few tables, each soon made, serve them all. More slack than
+    /// twice the longest work of a table counts no more than that.
+    pub(crate) fn shared(work: f64, changeover: f64, price: f64, losses: f64) -> Self {
+        let (work, changeover) = (work * 3600.0, changeover * 3600.0);
+        let fits = |step: f64| work / step <= SHARED_WORK && changeover / step <= CHANGEOVER;
+        let mut step = STEP;
+        while !fits(step) {
+            step *= 2.0;
+        }
+        while fits(step / 2.0) && step / 2.0 >= SHORTEST {
+            step /= 2.0;
+        }
+        let part = step / SHARED_ROUNDING;
+        Self {
+            step_ms: (step * 1000.0) as u64,
+            changeover_ms: ((changeover / part).ceil().max(1.0) * part * 1000.0) as u64,
+            work_steps: SHARED_WORK as usize,
+            steps: SHARED_WORK as usize + SHARED_SLACK,
+            price: rounded_price(price),
+            losses: rounded_losses(losses),
+        }
+    }
+
+    pub(crate) fn losses_per_hour(&self) -> f64 {
         if self.losses > 0 { f64::from(self.losses).exp2() / 64.0 } else { 0.0 }
     }
 
-    pub(super) fn step_hours(&self) -> f64 {
+    pub(crate) fn step_hours(&self) -> f64 {
         self.step_ms as f64 / 3_600_000.0
     }
 }
 
-/// Tables that were needed so far, shared by all jobs of a rule; the ones needed first are given up first.
-#[derive(Debug, Default)]
-pub(super) struct Plans(Mutex<Cache>);
+fn rounded_price(price: f64) -> u32 {
+    (price * PRICES).round().clamp(0.0, PRICES - 1.0) as u32
+}
+
+fn rounded_losses(losses: f64) -> u32 {
+    if losses > 0.0 { ((losses * 64.0).log2().round()).clamp(0.0, MOST_LOSSES) as u32 } else { 0 }
+}
+
+/// Tables that were needed so far, shared by all jobs of a rule; the ones that nobody needed for longest are given up
+/// first.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    cache: Mutex<Cache>,
+    most: usize,
+}
 
 #[derive(Debug, Default)]
 struct Cache {
+    /// With the number of their last use.
     tables: BTreeMap<Key, (u64, Arc<OnceLock<Plan>>)>,
-    added: u64,
+    uses: u64,
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self::at_most(TABLES)
+    }
 }
 
 impl Plans {
+    /// None yet, and never more than so many.
+    pub(crate) fn at_most(most: usize) -> Self {
+        Self { cache: Mutex::default(), most }
+    }
+
     /// The plan for a key, computed if it is not there; who comes while it is computed waits.
-    pub(super) fn get(&self, key: Key, library: &[Market]) -> Arc<OnceLock<Plan>> {
+    pub(crate) fn get(&self, key: Key, library: &[Market]) -> Arc<OnceLock<Plan>> {
         let cell = {
-            let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if cache.tables.len() >= TABLES && !cache.tables.contains_key(&key) {
-                let oldest = cache.tables.iter().min_by_key(|(_, (added, _))| *added).map(|(key, _)| *key);
+            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            if cache.tables.len() >= self.most && !cache.tables.contains_key(&key) {
+                let oldest = cache.tables.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key);
                 oldest.and_then(|oldest| cache.tables.remove(&oldest));
             }
-            cache.added += 1;
-            let added = cache.added;
-            cache.tables.entry(key).or_insert_with(|| (added, Arc::default())).1.clone()
+            cache.uses += 1;
+            let uses = cache.uses;
+            let entry = cache.tables.entry(key).or_default();
+            entry.0 = uses;
+            entry.1.clone()
         };
         cell.get_or_init(|| Plan::new(key, library));
         cell
@@ -122,16 +183,16 @@ impl Plans {
 
 /// Expected costs of the choices in one situation, in steps of on-demand capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Costs {
-    pub(super) wait: f32,
+pub(crate) struct Costs {
+    pub(crate) wait: f32,
     /// Spot that works already, and spot launched now; of no meaning without capacity.
-    pub(super) spot: [f32; 2],
+    pub(crate) spot: [f32; 2],
     /// On-demand capacity that works already, and launched now.
-    pub(super) on_demand: [f32; 2],
+    pub(crate) on_demand: [f32; 2],
 }
 
 impl Costs {
-    pub(super) fn scale(self, by: f32) -> Self {
+    fn scale(self, by: f32) -> Self {
         Self {
             wait: self.wait * by,
             spot: self.spot.map(|cost| cost * by),
@@ -140,7 +201,7 @@ impl Costs {
     }
 
     /// The least of what a job that holds nothing may do.
-    pub(super) fn least(&self, is_up: bool) -> f32 {
+    pub(crate) fn least(&self, is_up: bool) -> f32 {
         let least = self.wait.min(self.on_demand[1]);
         if is_up { least.min(self.spot[1]) } else { least }
     }
@@ -148,7 +209,7 @@ impl Costs {
 
 /// The tables of all models for one key.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     step_hours: f64,
     works: Vec<usize>,
     slacks: Vec<usize>,
@@ -158,7 +219,7 @@ pub(super) struct Plan {
 
 /// A situation on the grid: four corners and their shares.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place([(usize, f32); 4]);
+struct Place([(usize, f32); 4]);
 
 impl Plan {
     fn new(key: Key, library: &[Market]) -> Self {
@@ -172,13 +233,8 @@ impl Plan {
         Self { step_hours: key.step_hours(), works, slacks, models: library.len(), figures }
     }
 
-    /// Hours of a step, by which the costs are to be read.
-    pub(super) fn step_hours(&self) -> f64 {
-        self.step_hours
-    }
-
     /// The situation with so many hours and so much work left.
-    pub(super) fn place(&self, hours: f64, work_hours: f64) -> Place {
+    fn place(&self, hours: f64, work_hours: f64) -> Place {
         let (work, b) = between(&self.works, work_hours / self.step_hours);
         let (slack, d) = between(&self.slacks, (hours - work_hours) / self.step_hours);
         let (a, c) = (1.0 - b, 1.0 - d);
@@ -191,8 +247,30 @@ impl Plan {
         ])
     }
 
+    /// What the choices cost with so many hours and so much work left, averaged over what is believed while there is
+    /// capacity, or while there is none; in the money in which an hour of on-demand capacity costs `on_demand`.
+    pub(crate) fn costs(&self, belief: &Belief, hours: f64, work_hours: f64, is_up: bool, on_demand: f64) -> Costs {
+        let place = self.place(hours, work_hours);
+        let mut costs = Costs::default();
+        let mut all = 0.0;
+        for (model, (&weight, phases)) in belief.weights().iter().zip(belief.phases()).enumerate() {
+            if weight < LEAST_WEIGHT {
+                continue;
+            }
+            let shares = if is_up { &phases.up } else { &phases.down };
+            all += weight as f32 * shares.iter().sum::<f32>();
+            if is_up {
+                self.add_with(&place, model, shares, weight as f32, &mut costs);
+            } else {
+                self.add_without(&place, model, shares, weight as f32, &mut costs);
+            }
+        }
+        let unit = self.step_hours as f32 * on_demand as f32;
+        costs.scale(unit / all.max(f32::MIN_POSITIVE))
+    }
+
     /// Adds the costs under one model while there is capacity, by shares of the phases.
-    pub(super) fn add_with(&self, place: &Place, model: usize, shares: &[f32; PHASES], weight: f32, costs: &mut Costs) {
+    fn add_with(&self, place: &Place, model: usize, shares: &[f32; PHASES], weight: f32, costs: &mut Costs) {
         let [wait, working, launched, on_demand, on_demand_launched] =
             self.mean::<WITH>(place, model * FIGURES, shares, weight);
         costs.wait += wait;
@@ -203,14 +281,7 @@ impl Plan {
     }
 
     /// Adds the costs under one model while there is no capacity.
-    pub(super) fn add_without(
-        &self,
-        place: &Place,
-        model: usize,
-        shares: &[f32; PHASES],
-        weight: f32,
-        costs: &mut Costs,
-    ) {
+    fn add_without(&self, place: &Place, model: usize, shares: &[f32; PHASES], weight: f32, costs: &mut Costs) {
         let [wait, on_demand, launched] = self.mean::<WITHOUT>(place, model * FIGURES + PHASES * WITH, shares, weight);
         costs.wait += wait;
         costs.on_demand[0] += on_demand;
@@ -236,7 +307,7 @@ impl Plan {
 }
 
 /// Which values of the induction are kept, and where.
-pub(super) struct Points<'a> {
+pub(crate) struct Points<'a> {
     works: &'a [usize],
     /// Number of each slack among those that are kept.
     slacks: BTreeMap<usize, usize>,
@@ -249,7 +320,7 @@ impl<'a> Points<'a> {
     }
 
     /// Work, and where its figures begin, for each point with so much time left.
-    pub(super) fn at(&self, time: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub(crate) fn at(&self, time: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.works.iter().enumerate().filter_map(move |(number, &work)| {
             let slack = self.slacks.get(&time.checked_sub(work)?)?;
             Some((work, (number * self.slacks.len() + slack) * self.models * FIGURES))
@@ -362,7 +433,7 @@ mod tests {
         for changeover in 0..2 * TABLES {
             plans.get(Key::new(&Task { changeover: changeover as f64, ..small }, 0.3, 0.0), models);
         }
-        assert_eq!(plans.0.lock().unwrap().tables.len(), TABLES);
+        assert_eq!(plans.cache.lock().unwrap().tables.len(), TABLES);
     }
 
     proptest! {

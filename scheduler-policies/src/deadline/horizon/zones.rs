@@ -14,7 +14,7 @@
 //! as another zone is worth more than the one that is held. `slack price` is what an hour less until the deadline adds to
 //! the expected cost; the plan knows it.
 
-use super::belief::Belief;
+use super::belief::{Belief, Phases};
 use super::market::{Market, PHASES};
 
 /// How long capacity lives under each model, and how much of it there is, for a job that needs it for `useful` hours.
@@ -23,12 +23,13 @@ use super::market::{Market, PHASES};
 /// end or that of the need, a spell sees its own end with probability `1 - L / useful`, and hours of capacity and number of
 /// spells from a phase on are geometric sums over pairs of spells.
 #[derive(Debug)]
-pub(super) struct Lives(Vec<Life>);
+pub(crate) struct Lives(Vec<Life>);
 
 #[derive(Debug)]
 struct Life {
-    /// Hours that a spell with capacity goes on, by phase.
+    /// Hours that a spell with capacity goes on, by phase, and one without.
     up: [f64; PHASES],
+    down: [f64; PHASES],
     /// Share of the time of need with capacity, from each phase with and without.
     share: [[f64; PHASES]; 2],
     /// Spells with capacity in the time of need, the present one included.
@@ -49,27 +50,38 @@ impl Life {
             ],
             spells: [up.map(|life| 1.0 + ends(life) * ends(down[0]) * spells), down.map(|life| ends(life) * spells)],
             up,
+            down,
         }
     }
 }
 
 impl Lives {
-    pub(super) fn new(library: &[Market], useful: f64) -> Self {
+    pub(crate) fn new(library: &[Market], useful: f64) -> Self {
         Self(library.iter().map(|market| Life::new(market, useful)).collect())
     }
 
     /// Hours that a new spell of a zone with capacity is expected to go on.
-    pub(super) fn fresh(&self, belief: &Belief) -> f64 {
+    pub(crate) fn fresh(&self, belief: &Belief) -> f64 {
         belief.weights().iter().zip(&self.0).map(|(weight, life)| weight * life.up[0]).sum()
     }
 
     /// Hours that capacity in a zone is expected to go on, if it has any.
-    pub(super) fn now(&self, belief: &Belief) -> f64 {
+    pub(crate) fn now(&self, belief: &Belief) -> f64 {
+        self.mean(belief, |phases, life| (phases.up, life.up))
+    }
+
+    /// Hours that a zone without capacity is expected to stay so, if it has none.
+    pub(crate) fn gap(&self, belief: &Belief) -> f64 {
+        self.mean(belief, |phases, life| (phases.down, life.down))
+    }
+
+    fn mean(&self, belief: &Belief, of: impl Fn(&Phases, &Life) -> ([f32; PHASES], [f64; PHASES])) -> f64 {
         let (mut hours, mut all) = (0.0, 0.0);
         for ((weight, phases), life) in belief.weights().iter().zip(belief.phases()).zip(&self.0) {
-            for (share, life) in phases.up.iter().zip(life.up) {
-                hours += weight * f64::from(*share) * life;
-                all += weight * f64::from(*share);
+            let (shares, lives) = of(phases, life);
+            for (share, life) in shares.into_iter().zip(lives) {
+                hours += weight * f64::from(share) * life;
+                all += weight * f64::from(share);
             }
         }
         if all > 0.0 { hours / all } else { 0.0 }
@@ -92,34 +104,50 @@ impl Lives {
 
 /// Prices of one instant, in dollars an hour unless said.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// What an hour of work is worth.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// What an hour less until the deadline adds.
-    pub(super) slack: f64,
+    pub(crate) slack: f64,
     /// Hours of a launch.
-    pub(super) changeover: f64,
+    pub(crate) changeover: f64,
+}
+
+/// What an hour of work and an hour of slack are worth, where the rest costs `now` and, with other hours and work left,
+/// `least`; never more than on-demand capacity.
+pub(crate) fn terms(
+    now: f32,
+    mut least: impl FnMut(f64, f64) -> f32,
+    (hours, work): (f64, f64),
+    changeover: f64,
+    on_demand: f64,
+) -> Terms {
+    let span = work.min(1.0);
+    let rate = f64::from(now - least(hours - span, work - span)) / span.max(1e-9);
+    let less = changeover.max(0.25).min(hours - work);
+    let slack = if less > 0.0 { f64::from(least(hours - less, work) - now) / less } else { on_demand };
+    Terms { rate: rate.clamp(0.0, on_demand), slack: slack.clamp(0.0, on_demand), changeover }
 }
 
 /// What it is worth to hold capacity at a price, after a move at `egress` dollars; `None` for what is held already.
-pub(super) fn worth(lives: &Lives, belief: &Belief, price: f64, egress: Option<f64>, terms: &Terms) -> f64 {
+pub(crate) fn worth(lives: &Lives, belief: &Belief, price: f64, egress: Option<f64>, terms: &Terms) -> f64 {
     let moved = egress.map_or(0.0, |egress| egress + terms.changeover * (terms.rate + terms.slack));
     (terms.rate - price) * lives.now(belief) - moved
 }
 
 /// What to expect of several zones as one market.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Together {
+pub(crate) struct Together {
     /// Dollars an hour.
-    pub(super) price: f64,
+    pub(crate) price: f64,
     /// How often an hour a zone that is held is lost.
-    pub(super) losses: f64,
+    pub(crate) losses: f64,
 }
 
 /// Zones as one market: each at its price and with its rhythm, weighted by how often it is the best that has capacity. The
 /// best is the one whose hour of work costs least with the launches that its rhythm brings; `egress` is the usual price of
 /// a move in dollars. `None` where no zone is worth waiting for.
-pub(super) fn together<'a>(
+pub(crate) fn together<'a>(
     lives: &Lives,
     zones: impl Iterator<Item = (&'a Belief, f64)>,
     egress: f64,
