@@ -82,18 +82,8 @@ impl Policy for Horizon {
         if situation.spot.iter().all(|spot| spot.price >= situation.on_demand) {
             return first("no spot is cheaper than capacity that nobody takes back");
         }
-        let best = |terms: &Terms| {
-            let likely = |number: usize| {
-                let worth = situation.worth(number, false, terms);
-                if worth > 0.0 { worth * situation.spot[number].chance } else { worth }
-            };
-            // The last of equals is the first from behind.
-            let open: Vec<usize> = situation.open().collect();
-            open.into_iter().rev().max_by(|&one, &other| likely(one).total_cmp(&likely(other)))
-        };
-        let valued = situation.valued(situation.open().next().is_some());
-        let spot = best(&valued.terms);
-        let costs = Costs::of(&situation, &valued, spot);
+        let (valued, spot) = situation.weighed();
+        let costs = Costs::of(&valued, spot.is_some());
         let least = costs.wait.min(costs.on_demand);
         match spot.map(|number| &situation.spot[number]) {
             Some(place) if costs.spot <= least => Verdict::Place {
@@ -129,13 +119,12 @@ struct Costs {
 }
 
 impl Costs {
-    fn of(situation: &Situation<'_>, valued: &Valued, spot: Option<usize>) -> Self {
+    fn of(valued: &Valued, is_up: bool) -> Self {
         let costs = valued.costs;
-        let moved = situation.spot.iter().map(|spot| spot.moved).fold(f64::INFINITY, f64::min);
         Self {
-            wait: f64::from(costs.wait) + moved,
-            spot: spot.map_or(f64::INFINITY, |number| f64::from(costs.spot[1]) + situation.spot[number].moved),
-            on_demand: f64::from(costs.on_demand[1]) + situation.on_demand_moved,
+            wait: costs.wait.into(),
+            spot: if is_up { costs.spot[1].into() } else { f64::INFINITY },
+            on_demand: costs.on_demand[1].into(),
         }
     }
 }
@@ -155,7 +144,7 @@ fn substitute(situation: &Situation<'_>, terms: &Terms, ranked: &[Ranked], costs
     let terms = Terms { rate: situation.on_demand, ..*terms };
     let calm = calm(ranked).unwrap_or(0);
     // Against itself, on demand is worth no more than the move to it.
-    let mut best = (-situation.on_demand_moved - situation.launch(&terms), calm);
+    let mut best = (-situation.calm_moved - situation.launch(&terms), calm);
     for (number, spot) in situation.spot.iter().enumerate() {
         let Some(position) = spot.position.filter(|_| spot.price < situation.on_demand) else { continue };
         let worth = situation.worth(number, false, &terms);
@@ -191,24 +180,16 @@ fn leave_spot(situation: &Situation<'_>, outlook: &Outlook<'_>) -> Option<Box<st
 
 /// Whether a run on demand should be given up for spot, or to wait for it.
 fn leave_on_demand(situation: &Situation<'_>) -> Option<Box<str>> {
-    let is_up = situation.open().next().is_some();
-    let valued = situation.valued(is_up);
+    let (valued, spot) = situation.weighed();
+    let costs = Costs::of(&valued, spot.is_some());
     let keep = f64::from(valued.costs.on_demand[0]);
-    let likely = |number: usize| situation.spot[number].chance;
-    let open: Vec<usize> = situation.open().collect();
-    let best = open.into_iter().rev().max_by(|&one, &other| {
-        let worth = |number| situation.worth(number, false, &valued.terms) * likely(number);
-        worth(one).total_cmp(&worth(other))
-    });
-    let Some(best) = best else {
-        let wait = f64::from(valued.costs.wait);
-        let why = || format!("expected cost to the end: {} waiting for spot, {} on demand", money(wait), money(keep));
-        return (wait < keep).then(|| why().into());
+    let Some(place) = spot.map(|number| &situation.spot[number]) else {
+        let why =
+            || format!("expected cost to the end: {} waiting for spot, {} on demand", money(costs.wait), money(keep));
+        return (costs.wait < keep).then(|| why().into());
     };
-    let costs = Costs::of(situation, &valued, Some(best));
     // Where nobody tells, it may find nothing once it has let go.
-    let chance = likely(best);
-    let spot = chance * costs.spot + (1.0 - chance) * costs.wait.min(costs.on_demand);
+    let spot = place.chance * costs.spot + (1.0 - place.chance) * costs.wait.min(costs.on_demand);
     let why = || format!("spot is back; expected cost to the end: {} with it, {} on demand", money(spot), money(keep));
     (spot < keep).then(|| why().into())
 }

@@ -130,3 +130,138 @@ fn is_up(spells: &Spells, machines: u32, tick: i64) -> Option<bool> {
     let goes_on = spells.goes_on && until == spells.seen.len();
     (goes_on || last.to.as_millis() >= begin).then_some(last.machines >= machines)
 }
+
+#[cfg(test)]
+mod tests {
+    use leeway_core::policy::Scored;
+    use leeway_model::resources::CapacityType;
+    use leeway_model::{Bill, Rate};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::deadline::horizon::market::library;
+    use crate::deadline::horizon::zones::Lives;
+
+    fn at(minutes: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000).after(Millis::from_mins(minutes))
+    }
+
+    fn place(cluster: &str) -> OfferKey {
+        let name = |text: &str| text.parse().unwrap();
+        OfferKey { cluster: name(cluster), shape: name("v100"), capacity: CapacityType::Spot }
+    }
+
+    /// Sights from so many minutes to so many, with so many machines.
+    fn seen(sights: &[(u64, u64, u32)], goes_on: bool) -> Spells {
+        let sight = |&(from, to, machines): &(u64, u64, u32)| Sight { from: at(from), to: at(to), machines };
+        Spells { place: place("east"), seen: sights.iter().map(sight).collect(), goes_on }
+    }
+
+    fn prospect(seen: &Spells) -> Prospect<'_> {
+        let scored = Scored {
+            capacity: CapacityType::Spot,
+            rate: Rate::ZERO,
+            nodes: 1,
+            bill: Bill::default(),
+            expected_time: Millis::ZERO,
+            launched: 1.0,
+        };
+        Prospect { offer: &seen.place, scored, is_open: true, is_told: false, at_stake: Millis::ZERO, seen: Some(seen) }
+    }
+
+    fn belief(memory: &Memory, seen: &[&Spells], now: u64) -> Belief {
+        let places: Vec<Prospect<'_>> = seen.iter().map(|seen| prospect(seen)).collect();
+        memory.belief(&places.iter().collect::<Vec<_>>(), 1, at(now))
+    }
+
+    /// Hours that capacity is expected to go on, for a job of two days.
+    fn life(seen: &Spells, now: u64) -> f64 {
+        Lives::new(&library(), 48.0).now(&belief(&Memory::new(&library()), &[seen], now))
+    }
+
+    #[test]
+    fn where_nobody_looked_the_library_speaks() {
+        let memory = Memory::new(&library());
+        let none = seen(&[], false);
+        let fresh = belief(&memory, &[&none], 0);
+        assert_eq!(fresh.weights(), Belief::new(&memory.rhythm).weights());
+        assert!((0.2..0.8).contains(&fresh.chance()), "{}", fresh.chance());
+    }
+
+    #[test]
+    fn the_longer_a_spell_has_lasted_the_longer_it_is_expected_to_go_on() {
+        let spell = seen(&[(0, 0, 1)], true);
+        let lives: Vec<f64> = [10, 60, 300, 1500, 6000].map(|now| life(&spell, now)).into();
+        assert!(lives.windows(2).all(|pair| pair[0] < pair[1]), "{lives:?}");
+    }
+
+    #[test]
+    fn a_run_that_left_by_itself_says_only_that_the_spell_lasted_at_least_so_long() {
+        let left: Vec<(u64, u64, u32)> = (0..6).map(|number| (number * 600, number * 600 + 120, 1)).collect();
+        let taken: Vec<(u64, u64, u32)> =
+            left.iter().flat_map(|&(from, to, machines)| [(from, to, machines), (to + 10, to + 10, 0)]).collect();
+        let (mut left, mut taken) = (seen(&left, false), seen(&taken, false));
+        for spells in [&mut left, &mut taken] {
+            spells.seen.push(Sight { from: at(3600), to: at(3600), machines: 1 });
+            spells.goes_on = true;
+        }
+        let (left, taken) = (life(&left, 3620), life(&taken, 3620));
+        assert!(left > 1.5 * taken, "{left} {taken}");
+    }
+
+    #[test]
+    fn what_was_seen_fades() {
+        let gone = seen(&[(0, 600, 0)], false);
+        let memory = Memory::new(&library());
+        let chance = |now: u64| belief(&memory, &[&gone], now).chance();
+        let prior = Belief::new(&memory.rhythm).chance();
+        let chances = [600, 900, 3_000, 40_000].map(chance);
+        assert!(chances.windows(2).all(|pair| pair[0] < pair[1]), "{chances:?}");
+        assert!(chances[0] < 0.01 && (chances[3] - prior).abs() < 0.1, "{chances:?} {prior}");
+    }
+
+    #[test]
+    fn a_gang_sees_no_capacity_where_there_is_less_than_it_needs() {
+        let some = seen(&[(0, 0, 4)], true);
+        let chance = |machines: u32| Memory::new(&library()).belief(&[&prospect(&some)], machines, at(600)).chance();
+        assert!(chance(4) > 0.99 && chance(5) > 0.99 && chance(8) < 0.01, "sizes count by powers of two");
+    }
+
+    #[test]
+    fn several_places_have_capacity_while_any_has() {
+        let (up, mut down) = (seen(&[(0, 0, 1)], true), seen(&[(0, 0, 0)], true));
+        down.place = place("west");
+        let memory = Memory::new(&library());
+        assert!(belief(&memory, &[&up, &down], 300).chance() > 0.99);
+        assert!(belief(&memory, &[&down], 300).chance() < 0.01);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+        /// What is kept for the next time changes nothing.
+        #[test]
+        fn a_belief_is_the_same_whenever_it_was_asked_for_before(
+            news in prop::collection::vec((1..400_u64, 0..3_u32, any::<bool>(), any::<bool>(), any::<bool>()), 1..40),
+        ) {
+            let (memory, mut spells, mut now) = (Memory::new(&library()), seen(&[], false), 0);
+            for (later, machines, goes_on, forgets, asks) in news {
+                now += later;
+                if let Some(last) = spells.seen.last_mut().filter(|_| spells.goes_on) {
+                    last.to = at(now);
+                }
+                spells.seen.push(Sight { from: at(now), to: at(now), machines });
+                spells.goes_on = goes_on;
+                if forgets && spells.seen.len() > 4 {
+                    spells.seen.remove(0);
+                }
+                if asks {
+                    let known = belief(&memory, &[&spells], now);
+                    let anew = belief(&Memory::new(&library()), &[&spells], now);
+                    prop_assert_eq!(known.weights(), anew.weights());
+                    prop_assert_eq!(known.phases(), anew.phases());
+                }
+            }
+        }
+    }
+}

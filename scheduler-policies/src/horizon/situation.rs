@@ -17,7 +17,7 @@ pub(super) struct Spot<'a> {
     pub(super) offer: &'a OfferKey,
     /// Of an hour of work, saves included.
     pub(super) price: f64,
-    /// What beginning there moves.
+    /// What beginning there moves, beyond what is moved wherever it begins.
     pub(super) moved: f64,
     /// Position among the ranked places, where it can be had now.
     pub(super) position: Option<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Situation<'a> {
     pub(super) changeover: f64,
     /// An hour of work on capacity that nobody takes back, and what beginning there moves.
     pub(super) on_demand: f64,
-    pub(super) on_demand_moved: f64,
+    pub(super) calm_moved: f64,
     /// An hour of the job's time.
     value: f64,
     /// The dearest spot price that is taken for spot: half-way from the cheapest to on demand. What costs more is a kind of
@@ -75,15 +75,19 @@ impl<'a> Situation<'a> {
             outlook.spot.iter().filter(|prospect| price(&prospect.scored) <= limit).collect();
         let any = rule.memory.belief(&cheap, machines, job.now);
         let lives = Lives::new(&rule.library, work);
+        let places = outlook.spot.iter().map(|prospect| &prospect.scored).chain([&outlook.calm]);
+        let least_moved = places.map(moved).fold(f64::INFINITY, f64::min);
         let spot = outlook.spot.iter().map(|prospect| {
             let belief = match &cheap[..] {
                 [only] if only.offer == prospect.offer => any.clone(),
                 _ => rule.memory.belief(&[prospect], machines, job.now),
             };
+            // Each loss has some work done again, which makes all of it dearer.
+            let again = prospect.at_stake.as_hours_f64() / lives.fresh(&belief).max(1e-3);
             Spot {
                 offer: prospect.offer,
-                price: price(&prospect.scored),
-                moved: moved(&prospect.scored),
+                price: price(&prospect.scored) * (1.0 + again.min(1.0)),
+                moved: moved(&prospect.scored) - least_moved,
                 position: ranked.iter().position(|place| place.offer == *prospect.offer),
                 chance: if prospect.is_told { 1.0 } else { belief.chance() },
                 life: lives.now(&belief),
@@ -91,16 +95,14 @@ impl<'a> Situation<'a> {
             }
         });
         let spot: Vec<Spot<'a>> = spot.collect();
-        // A launch that was lost is worth what it had not saved as well.
-        let at_stake = outlook.spot.iter().map(|prospect| prospect.at_stake).min().unwrap_or_default();
-        let changeover = job.changeover.saturating_add(at_stake).as_hours_f64();
+        let changeover = job.changeover.as_hours_f64();
         Self {
             rule,
             work,
             hours: work + 2.0 * changeover + outlook.slack.as_hours_f64(),
             changeover,
             on_demand,
-            on_demand_moved: moved(&outlook.calm),
+            calm_moved: moved(&outlook.calm) - least_moved,
             value,
             limit,
             spot,
@@ -117,6 +119,22 @@ impl Situation<'_> {
             let spot = &self.spot[number];
             spot.position.is_some() && spot.price <= self.limit
         })
+    }
+
+    /// What the choices cost, and the best of the places that can be had now. A place that is not worth its move over the
+    /// life that is expected of it is as good as none: tables know of no moves, so that they would put it off for ever.
+    pub(super) fn weighed(&self) -> (Valued, Option<usize>) {
+        if self.open().next().is_some() {
+            let valued = self.valued(true);
+            let worth = |number: usize| self.worth(number, false, &valued.terms);
+            let open: Vec<usize> = self.open().collect();
+            // The last of equals is the first from behind.
+            let best = open.into_iter().rev().max_by(|&one, &other| worth(one).total_cmp(&worth(other)));
+            if let Some(best) = best.filter(|&best| self.spot[best].moved <= 0.0 || worth(best) > 0.0) {
+                return (valued, Some(best));
+            }
+        }
+        (self.valued(false), None)
     }
 
     /// What the choices cost while there is capacity, or while there is none.

@@ -35,12 +35,12 @@ const TABLES: usize = 64;
 /// Models with less weight than this do not count in a choice.
 const LEAST_WEIGHT: f64 = 1e-3;
 
-/// Work, and slack beyond it, of tables for many jobs, in steps of [`STEP`] times a power of two.
+/// Work, and slack beyond it, of tables for many jobs, in steps.
 const SHARED_WORK: f64 = 96.0;
 const SHARED_SLACK: usize = 192;
 
-/// Parts of a step to which changeovers are rounded up there, and the shortest step in seconds.
-const SHARED_ROUNDING: f64 = 8.0;
+/// The least changeover there, as a share of a step, and the shortest step in seconds.
+const SHARED_CHANGEOVER: f64 = 1.0 / 16.0;
 const SHORTEST: f64 = 60.0;
 
 /// Spot prices, by that of on-demand capacity, are rounded to one part in so many; the dearest that is planned for is one
@@ -95,26 +95,27 @@ impl Key {
         }
     }
 
-    /// For one of many jobs with so many hours of work left: few tables, each soon made, serve them all. More slack than
-    /// twice the longest work of a table counts no more than that.
+    /// For one of many jobs with so many hours of work left: few tables, each soon made, serve them all, so that prices and
+    /// losses are rounded more coarsely, and changeovers to powers of the root of two. More slack than twice the longest
+    /// work of a table counts no more than that.
     pub(crate) fn shared(work: f64, changeover: f64, price: f64, losses: f64) -> Self {
         let (work, changeover) = (work * 3600.0, changeover * 3600.0);
         let fits = |step: f64| work / step <= SHARED_WORK && changeover / step <= CHANGEOVER;
         let mut step = STEP;
         while !fits(step) {
-            step *= 2.0;
+            step *= LADDER;
         }
-        while fits(step / 2.0) && step / 2.0 >= SHORTEST {
-            step /= 2.0;
+        while fits(step / LADDER) && step / LADDER >= SHORTEST {
+            step /= LADDER;
         }
-        let part = step / SHARED_ROUNDING;
+        let halves = (2.0 * (changeover / step).max(SHARED_CHANGEOVER).log2()).round() / 2.0;
         Self {
             step_ms: (step * 1000.0) as u64,
-            changeover_ms: ((changeover / part).ceil().max(1.0) * part * 1000.0) as u64,
+            changeover_ms: (halves.exp2() * step * 1000.0) as u64,
             work_steps: SHARED_WORK as usize,
             steps: SHARED_WORK as usize + SHARED_SLACK,
-            price: rounded_price(price),
-            losses: rounded_losses(losses),
+            price: ((price * PRICES / 2.0).round() * 2.0).clamp(1.0, PRICES - 2.0) as u32,
+            losses: rounded_losses(losses).next_multiple_of(2),
         }
     }
 
