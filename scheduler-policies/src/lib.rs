@@ -28,7 +28,7 @@ pub use whole_bill::WholeBill;
 pub const DEFAULT: &str = "whole-bill";
 
 /// Name of the policy for jobs with a deadline, unless an installation or a job chooses another.
-pub const DEADLINE_DEFAULT: &str = "uniform-progress";
+pub const DEADLINE_DEFAULT: &str = "horizon";
 
 /// Every policy, and every order of the queue. A new policy is one more line here.
 pub fn all() -> PolicySet {

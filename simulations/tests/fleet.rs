@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed set-up fails its test")]
 
+#[path = "fleet/horizon.rs"]
+mod horizon;
 #[path = "fleet/money.rs"]
 mod money;
 #[path = "fleet/mutations.rs"]

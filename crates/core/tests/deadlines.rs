@@ -82,7 +82,7 @@ fn behind_an_even_pace_it_buys_on_demand_and_goes_back_when_it_is_ahead() {
 
 #[test]
 fn at_the_last_call_spot_is_left_alone_whatever_the_policy_likes() {
-    for policy in ["uniform-progress", "cheapest", "whole-bill", "failover"] {
+    for policy in ["horizon", "uniform-progress", "cheapest", "whole-bill", "failover"] {
         let mut desk = Desk::new();
         let mut spec = timed(&desk, Millis::from_mins(10 * 60 + 30));
         spec.policy = Some(name(policy));

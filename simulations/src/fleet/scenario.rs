@@ -24,8 +24,9 @@ use values::{Money, Range, text};
 use workload::{Fixed, Stream};
 
 /// Scenarios that come with the program: name and text.
-pub const READY: [(&str, &str); 6] = [
+pub const READY: [(&str, &str); 7] = [
     ("single-zone-deadline", include_str!("../../scenarios/single-zone-deadline.toml")),
+    ("three-region-deadline", include_str!("../../scenarios/three-region-deadline.toml")),
     ("multi-region-egress", include_str!("../../scenarios/multi-region-egress.toml")),
     ("cluster-month", include_str!("../../scenarios/cluster-month.toml")),
     ("price-storm", include_str!("../../scenarios/price-storm.toml")),

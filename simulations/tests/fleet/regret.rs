@@ -108,7 +108,7 @@ fn no_policy_is_better_than_the_optimum() {
     for number in 0..10 {
         text += &job(&format!("j{number}"), &format!("{}m", number * 61), "5h", SAVED);
     }
-    for policy in ["cheapest", "whole-bill", "failover", "on-demand", "uniform-progress"] {
+    for policy in ["cheapest", "whole-bill", "failover", "on-demand", "uniform-progress", "horizon"] {
         let ran = run(&text, policy);
         assert!(ran.row.over_optimum_jobs >= 8, "{policy}: {:?}", ran.outcome.totals.over_optimum);
         let least = ran.outcome.totals.over_optimum.quantile(0.0).unwrap();
