@@ -3,7 +3,7 @@
 //! A store that is served in two places runs its jobs twice. The identity file therefore holds what no copy of it keeps:
 //! its own inode, when that was born, and the machine. A directory that is renamed, or mounted elsewhere on its machine,
 //! stays at home. What is not told apart: a clone of a whole machine with its disk, and a clone of a disk on the same
-//! machine.
+//! machine. A file system whose inodes change from mount to mount makes a copy of every store on it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

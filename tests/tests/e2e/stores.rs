@@ -116,3 +116,22 @@ async fn a_store_is_verified_exported_imported_and_rebuilt_by_an_operator() {
     assert!(jobs.iter().all(|known| known.job_id != job), "ids are not given twice");
     api.until_settled(&job).await;
 }
+
+#[tokio::test]
+async fn s_03_a_store_without_its_mark_is_refused_until_an_operator_accepts_what_may_be_lost() {
+    let (mut server, api, jobs) = with_history().await;
+    let store = server.data().join("store");
+    std::fs::remove_file(store.join("journal/head")).unwrap();
+    std::fs::remove_dir_all(store.join("index")).unwrap();
+    server.spawn();
+    assert_eq!(server.ended().await.code(), Some(1));
+    let log = server.log();
+    assert!(log.contains("STORE_MARK_MISSING") || log.contains("journal/head"), "{log}");
+    let verify = server.cli(&["store", "verify", "data"]).await;
+    assert_eq!((verify.code, verify.json()["problems"][0]["code"].as_str()), (1, Some("STORE_MARK_MISSING")));
+    let moved = server.cli(&["store", "adopt", "--moved", "data"]).await;
+    assert_eq!((moved.code, moved.error_code().as_str()), (1, "STORE_MARK_MISSING"), "{moved:?}");
+    server.cli(&["store", "adopt", "--restored", "data"]).await.ok();
+    server.restart().await;
+    assert_eq!(api.all_jobs().await, jobs);
+}
