@@ -2,7 +2,7 @@
 //!
 //! Sights are read off at even ticks: in each, whether there was capacity, by what was seen last in it, or that nobody
 //! looked. The belief of the one-job rule takes them in one by one. It is the same however often it is asked for: what
-//! was computed for a moment is gone on from only while the rows that it came from still begin with the same sight.
+//! was computed for a moment is gone on from only where the rows still say the same of the time until then.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -40,8 +40,8 @@ struct Tracks {
 /// A belief on its way through the ticks.
 #[derive(Clone, Debug)]
 struct Track {
-    /// When the first sight of each place began.
-    begins: Vec<Option<Timestamp>>,
+    /// What was taken in of each place.
+    taken: Vec<Vec<Sight>>,
     /// The tick that comes next.
     next: i64,
     /// What was seen last, and for how many ticks.
@@ -50,6 +50,13 @@ struct Track {
 }
 
 impl Track {
+    /// Whether the rows still say what was taken in.
+    fn holds(&self, places: &[&Prospect<'_>]) -> bool {
+        let mut each = self.taken.iter().zip(places);
+        self.taken.len() == places.len()
+            && each.all(|(taken, place)| sights_before(place, self.next).eq(taken.iter().copied()))
+    }
+
     fn take(&mut self, rhythm: &Rhythm, seen: Option<bool>) {
         self.last = if self.last.0 == seen { (seen, self.last.1.saturating_add(1)) } else { (seen, 1) };
         if self.last.1 > IN_A_ROW {
@@ -70,9 +77,8 @@ impl Memory {
     /// What is believed now of some places as one market, which has capacity for so many machines at once while any of
     /// them has.
     pub(super) fn belief(&self, places: &[&Prospect<'_>], machines: u32, now: Timestamp) -> Belief {
-        let rows: Vec<&[Sight]> = places.iter().map(|place| place.seen.map_or(&[][..], |seen| &seen.seen)).collect();
-        let begins: Vec<Option<Timestamp>> = rows.iter().map(|row| row.first().map(|sight| sight.from)).collect();
-        let Some(first) = begins.iter().flatten().min().map(|begin| tick(*begin)) else {
+        let firsts = places.iter().filter_map(|place| place.seen?.seen.first());
+        let Some(first) = firsts.map(|sight| tick(sight.from)).min() else {
             return Belief::new(&self.rhythm);
         };
         let machines = Spells::level(machines.max(1));
@@ -81,12 +87,18 @@ impl Memory {
         let present = tick(now);
         let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
         let known = tracks.of.remove(&key).map(|(_, track)| track);
-        let mut track = known
-            .filter(|track| track.begins == begins && track.next <= present)
-            .unwrap_or_else(|| Track { begins, next: first, last: (None, 0), belief: Belief::new(&self.rhythm) });
-        while track.next < present {
-            track.take(&self.rhythm, seen(track.next));
-            track.next += 1;
+        let mut track = known.filter(|track| track.next <= present && track.holds(places)).unwrap_or_else(|| Track {
+            taken: vec![],
+            next: first,
+            last: (None, 0),
+            belief: Belief::new(&self.rhythm),
+        });
+        if track.next < present {
+            while track.next < present {
+                track.take(&self.rhythm, seen(track.next));
+                track.next += 1;
+            }
+            track.taken = places.iter().map(|place| sights_before(place, present).collect()).collect();
         }
         // More may be seen within the present tick, so that it is taken in anew each time.
         let mut by_now = track.clone();
@@ -105,6 +117,17 @@ impl Tracks {
         self.uses += 1;
         self.of.insert(key, (self.uses, track));
     }
+}
+
+/// What a row says of the time before a tick.
+fn sights_before<'a>(place: &'a Prospect<'_>, tick: i64) -> impl Iterator<Item = Sight> + 'a {
+    let end = Timestamp::from_millis(tick.saturating_mul(TICK.as_millis() as i64));
+    let last = place.seen.filter(|seen| seen.goes_on).map_or(0, |seen| seen.seen.len());
+    let seen = place.seen.into_iter().flat_map(|seen| seen.seen.iter().enumerate());
+    seen.take_while(move |(_, sight)| sight.from < end).map(move |(position, sight)| {
+        let to = if position + 1 == last { end } else { sight.to.min(end) };
+        Sight { to, ..*sight }
+    })
 }
 
 fn tick(at: Timestamp) -> i64 {
@@ -234,6 +257,15 @@ mod tests {
         let memory = Memory::new(&library());
         assert!(belief(&memory, &[&up, &down], 300).chance() > 0.99);
         assert!(belief(&memory, &[&down], 300).chance() < 0.01);
+    }
+
+    #[test]
+    fn another_history_of_the_same_place_is_another_belief() {
+        let memory = Memory::new(&library());
+        let (up, down) = (seen(&[(0, 300, 1), (300, 400, 0)], true), seen(&[(0, 90, 1), (90, 400, 0)], true));
+        let _ = belief(&memory, &[&up], 500);
+        let (known, anew) = (belief(&memory, &[&down], 520), belief(&Memory::new(&library()), &[&down], 520));
+        assert_eq!(known.weights(), anew.weights());
     }
 
     proptest! {

@@ -4,8 +4,9 @@
 //! each run. So policies are compared seed by seed, and the interval is that of the paired difference.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use leeway_core::PolicySet;
 use leeway_model::job::JobState;
 use leeway_model::{Micros, Name};
 use serde::{Deserialize, Serialize};
@@ -228,6 +229,9 @@ pub fn study(
     parallel::map(count, plan.threads, &one).into_iter().collect()
 }
 
+/// What policies compute once serves all runs; it changes none of them.
+static INSTALLED: LazyLock<PolicySet> = LazyLock::new(leeway_policies::all);
+
 /// One run of a plan.
 ///
 /// # Errors
@@ -239,7 +243,7 @@ pub fn run_one(
     keep_jobs: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Ran, Error> {
-    let policies = leeway_policies::all();
+    let policies = INSTALLED.clone();
     let is_recorded = plan.history.is_some() && policy.as_str() == AS_RECORDED;
     if policies.get(policy).is_none() && !is_recorded {
         let known = policies.names().map(Name::as_str).collect::<Vec<_>>().join(", ");

@@ -15,7 +15,11 @@ fn table(view: &View) -> String {
     let mut grid = render::Grid::new(&[("POLICY", Align::Left), ("", Align::Left), ("ABOUT", Align::Left)], view);
     let policies = leeway_policies::all();
     for policy in policies.iter() {
-        let mark = if policy.name() == leeway_policies::DEFAULT { "default" } else { "" };
+        let mark = match policy.name() {
+            leeway_policies::DEFAULT => "default",
+            leeway_policies::DEADLINE_DEFAULT => "with a deadline",
+            _ => "",
+        };
         grid.row([policy.name().into(), mark.into(), policy.about().into()]);
     }
     grid.finish()
@@ -28,6 +32,7 @@ fn list() -> Value {
             "name": policy.name(),
             "about": policy.about(),
             "is_default": policy.name() == leeway_policies::DEFAULT,
+            "is_default_with_deadline": policy.name() == leeway_policies::DEADLINE_DEFAULT,
         })
     });
     described.collect()
