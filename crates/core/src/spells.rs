@@ -43,7 +43,10 @@ pub struct Sight {
 impl Spells {
     /// Sights that are kept of a place at most.
     pub const KEEP: usize = 48;
-    /// What ended so long ago is forgotten.
+    /// Those that are forgotten at once, when there are more or when so many are too old: who learns from them begins anew
+    /// each time.
+    const FORGET: usize = 16;
+    /// What ended so long ago may be forgotten.
     pub const REACH: Millis = Millis::from_hours(24 * 14);
 
     pub fn new(place: OfferKey) -> Self {
@@ -69,10 +72,11 @@ impl Spells {
         }
         self.seen.push(Sight { from: now, to: now, machines });
         self.goes_on = goes_on;
-        let over = self.seen.len().saturating_sub(Self::KEEP);
         let oldest = now.before(Self::REACH);
         let stale = self.seen.iter().take_while(|sight| sight.to < oldest).count();
-        self.seen.drain(..over.max(stale));
+        if self.seen.len() > Self::KEEP || stale >= Self::FORGET {
+            self.seen.drain(..stale.max(Self::FORGET));
+        }
     }
 
     /// Nobody looks any more.
@@ -254,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn sights_stay_bounded_in_order_and_apart(
-            news in prop::collection::vec((0..3_000_u64, 0..3_u32, any::<bool>(), any::<bool>()), 1..200),
+            news in prop::collection::vec((0..3_000_u64, 0..3_u32, any::<bool>(), any::<bool>()), 1..400),
         ) {
             let (mut spells, mut now) = (place(), 0);
             for (later, machines, goes_on, leaves) in news {
