@@ -60,7 +60,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         group: 512,
         log_size: Bytes::new(256 << 20),
         upload_size: Bytes::from_gib(1),
-        submissions_per_second: 2_000,
+        submissions_per_second: 20_000,
     };
     bounds(raw, &mut limits, &mut core, problems);
     let clusters = raw.clusters.iter().enumerate();
