@@ -101,10 +101,19 @@ impl Files for RealFiles {
 
 /// Writes a whole small file so that after a crash it is there entirely or not at all: temporary name, sync, rename.
 pub(crate) fn write_whole(files: &dyn Files, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_made(files, path, |_| Ok(bytes))
+}
+
+/// As [`write_whole`], with bytes that say something of the file itself: `make` is given its temporary name.
+pub(crate) fn write_made<B: AsRef<[u8]>>(
+    files: &dyn Files,
+    path: &Path,
+    make: impl FnOnce(&Path) -> io::Result<B>,
+) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     remove_if_there(files, &temporary)?;
     let written = files.create(&temporary).and_then(|file| {
-        file.write_at(bytes, 0)?;
+        file.write_at(make(&temporary)?.as_ref(), 0)?;
         file.sync()
     });
     if let Err(error) = written {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Files, parent, remove_if_there};
+use crate::files::{Files, write_made};
 use crate::place::Place;
 use crate::{Error, format};
 
@@ -77,27 +77,14 @@ fn check(identity: &Identity) -> u32 {
 /// Writes the file anew, which is then at home where it lies.
 pub(crate) fn write(files: &dyn Files, dir: &Path, identity: &Identity) -> Result<(), Error> {
     let path = path(dir);
-    write_at(files, &path, identity).map_err(|error| Error::at(&path, error))
-}
-
-fn write_at(files: &dyn Files, path: &Path, identity: &Identity) -> std::io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    remove_if_there(files, &temporary)?;
-    let written = files.create(&temporary).and_then(|file| {
+    let make = |temporary: &Path| {
         // Its place is known once it exists, and stays when it gets its name.
-        let place = Some(Place::of(&fs::metadata(&temporary)?));
+        let place = Some(Place::of(&fs::metadata(temporary)?));
         let content =
             File { format: format::FORMAT_VERSION, identity: identity.clone(), check: check(identity), place };
         let mut bytes = serde_json::to_vec_pretty(&content)?;
         bytes.push(b'\n');
-        file.write_at(&bytes, 0)?;
-        file.sync()
-    });
-    if let Err(error) = written {
-        // Best effort: what matters is the first error, and leftovers are removed at the next open.
-        let _ = files.remove(&temporary);
-        return Err(error);
-    }
-    files.rename(&temporary, path)?;
-    files.sync_dir(parent(path))
+        Ok(bytes)
+    };
+    write_made(files, &path, make).map_err(|error| Error::at(&path, error))
 }
