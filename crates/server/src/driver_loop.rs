@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Whoever waits shares the flush of its group; nobody is answered, and nothing is shown, before that flush: who reads
-//! has the loop wait until all steps are durable. The queue is bounded: a caller that finds it full is told to come back. When the store fails, everybody who waits is let go without
-//! an answer and the thread ends; the process must follow.
+//! has the loop wait until all steps are durable. The queue is bounded: a caller that finds it full is told to come back.
+//! When the store fails, everybody who waits is let go without an answer and the thread ends; the process must follow.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -321,21 +321,19 @@ impl<S: Store> Loop<S> {
     fn run(&mut self) -> Result<(), leeway_engine::Error> {
         loop {
             let mut stop = false;
-            let mut steps = 0;
             match self.wait()? {
-                Next::Command(first) => (steps, stop) = self.take(first)?,
+                Next::Command(first) => stop = self.take(first)?,
                 Next::Flushed(flushed) => self.end(flushed)?,
                 Next::Nothing => {}
             }
             if self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
                 self.step(Event::Woke, None)?;
-                steps += 1;
             }
             if stop || !self.readers.is_empty() {
                 self.settle()?;
                 self.serve();
             } else if self.under_way.is_none() && !self.engine.is_settled() {
-                self.begin(steps)?;
+                self.begin()?;
             }
             if stop {
                 return Ok(());
@@ -357,27 +355,25 @@ impl<S: Store> Loop<S> {
         }
     }
 
-    /// Takes a command and what waits behind it, up to the bound of a group. Returns how many steps that made, and
-    /// whether to stop.
-    fn take(&mut self, first: Command) -> Result<(usize, bool), leeway_engine::Error> {
-        let mut steps = 0;
+    /// Takes a command and what waits behind it, up to the bound of a group. Returns whether to stop.
+    fn take(&mut self, first: Command) -> Result<bool, leeway_engine::Error> {
+        let mut taken = 0;
         let mut next = Some(first);
         while let Some(command) = next {
             match command {
                 Command::Event(event, answer) => {
-                    steps += 1;
                     // A caller that gave up before its turn has brought nothing (A-05).
                     if !answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
                         self.step(event, answer)?;
                     }
                 }
                 Command::Read(reader) => self.readers.push(reader),
-                Command::Stop => return Ok((steps, true)),
+                Command::Stop => return Ok(true),
             }
-            let is_full = steps + self.readers.len() >= self.group;
-            next = if is_full { None } else { self.commands.try_recv().ok() };
+            taken += 1;
+            next = if taken < self.group { self.commands.try_recv().ok() } else { None };
         }
-        Ok((steps, false))
+        Ok(false)
     }
 
     fn step(&mut self, event: Event, answer: Option<Answer>) -> Result<(), leeway_engine::Error> {
@@ -397,10 +393,11 @@ impl<S: Store> Loop<S> {
     }
 
     /// Begins to make the staged steps durable. One step alone is waited for here and now, which is soonest.
-    fn begin(&mut self, steps: usize) -> Result<(), leeway_engine::Error> {
+    fn begin(&mut self) -> Result<(), leeway_engine::Error> {
+        let is_alone = self.engine.staged().len() == 1 && self.commands.is_empty();
         self.under_way = Some(UnderWay { began: Instant::now(), changed: self.changed_jobs() });
         let flushing = self.engine.begin_commit()?;
-        if flushing.is_done() || (steps <= 1 && self.commands.is_empty()) {
+        if flushing.is_done() || is_alone {
             self.end(flushing.wait())
         } else {
             self.flusher.begin(flushing);
@@ -440,7 +437,7 @@ impl<S: Store> Loop<S> {
     fn settle(&mut self) -> Result<(), leeway_engine::Error> {
         while !self.engine.is_settled() {
             if self.under_way.is_none() {
-                self.begin(0)?;
+                self.begin()?;
             } else {
                 let flushed = self.flusher.done.recv().map_err(|_| leeway_engine::Error::Failed)?;
                 self.end(flushed)?;
