@@ -12,7 +12,7 @@ mod situation;
 
 use leeway_core::policy::{JobView, Outlook, Policy, Ranked, Scored, Verdict};
 use leeway_model::resources::CapacityType;
-use leeway_model::{Micros, Millis};
+use leeway_model::{Micros, Millis, Timestamp};
 
 use self::memory::Memory;
 use self::situation::{Situation, Valued, calm};
@@ -68,7 +68,11 @@ impl Policy for Horizon {
     fn decide(&self, job: &JobView<'_>, ranked: &[Ranked]) -> Verdict {
         let first = |why: &str| Verdict::Place { position: 0, why: why.into() };
         let Some(outlook) = job.outlook else {
-            return first("lowest expected bill; there is no deadline to plan for, or nothing to fall back on");
+            return first(if job.job.spec.time.deadline.is_none() {
+                "lowest expected bill; there is no deadline to plan for"
+            } else {
+                "lowest expected bill; nothing that the market cannot take back can be had, so nothing guards the deadline"
+            });
         };
         if job.job.spec.checkpoint.is_none() {
             return first(
@@ -91,7 +95,7 @@ impl Policy for Horizon {
                 why: format!("spot there is expected to last {}; {costs}", hours(place.life)).into(),
             },
             _ if costs.wait <= costs.on_demand => Verdict::WaitUntil {
-                at: job.now.after(LOOK_AGAIN.min(outlook.slack).max(Millis::from_secs(1))),
+                at: again(job.now, outlook),
                 why: format!("{costs}; {} may still pass", outlook.slack).into(),
             },
             _ => substitute(&situation, &valued.terms, ranked, &costs),
@@ -108,6 +112,13 @@ impl Policy for Horizon {
         }
         leave_on_demand(&situation)
     }
+}
+
+/// When to look again: when a place has cooled down, and now and then, for what else may have come.
+fn again(now: Timestamp, outlook: &Outlook<'_>) -> Timestamp {
+    let opens = outlook.spot.iter().filter_map(|place| place.opens).min();
+    let latest = now.after(LOOK_AGAIN.min(outlook.slack).max(Millis::from_secs(1)));
+    opens.map_or(latest, |opens| opens.min(latest))
 }
 
 /// What each choice is expected to cost from here to the end, moves included; spot is infinite where there is none.

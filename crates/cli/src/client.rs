@@ -91,7 +91,7 @@ impl Client {
         loop {
             match limited(request()).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) if status.code() == Code::Unavailable => match pauses.next() {
+                Err(status) if is_cut(&status) => match pauses.next() {
                     Some(pause) => tokio::time::sleep(*pause).await,
                     None => return Err(self.failure(status)),
                 },
@@ -107,10 +107,15 @@ impl Client {
 
     /// A refusal with what to do when it is that nobody answered.
     pub fn failure(&self, status: Status) -> Failure {
-        if status.code() != Code::Unavailable {
+        if !is_cut(&status) {
             return status.into();
         }
-        let message = format!("no server answers at {}: {}", self.url, cause(&status));
+        let cause = cause(&status);
+        let message = if status.code() == Code::Unavailable {
+            format!("no server answers at {}: {cause}", self.url)
+        } else {
+            format!("the server at {} went away before it answered, so what was asked may be done: {cause}", self.url)
+        };
         Failure::new(Exit::Unreachable, "UNAVAILABLE", message).advise(
             "start one with 'leeway serve --config leeway.toml', or name another with --server or LEEWAY_SERVER",
         )
@@ -125,6 +130,13 @@ async fn limited<T>(request: impl Future<Output = Result<Response<T>, Status>>) 
             ANSWER_TIMEOUT.as_secs()
         ))),
     }
+}
+
+/// Whether no server answered: it is not there, or went away in the midst of the request. What a server says has no cause
+/// of this side.
+fn is_cut(status: &Status) -> bool {
+    let is_ours = std::error::Error::source(status).is_some();
+    status.code() == Code::Unavailable || (is_ours && matches!(status.code(), Code::Unknown | Code::Cancelled))
 }
 
 /// The innermost cause, since `transport error` says nothing.
@@ -151,5 +163,17 @@ mod tests {
             assert!(failure.advice.unwrap().contains(DEFAULT_SERVER), "{url:?}");
         }
         assert!(Client::new(DEFAULT_SERVER).is_ok());
+    }
+
+    #[test]
+    fn a_server_that_went_away_is_told_apart_from_one_that_refused() {
+        let client = Client::new(DEFAULT_SERVER).unwrap();
+        let broken = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer");
+        let mut gone = Status::unknown("transport error");
+        gone.set_source(std::sync::Arc::new(broken));
+        let failure = client.failure(gone);
+        assert!(failure.is_unreachable() && failure.message.contains("went away before it answered"), "{failure:?}");
+        assert!(failure.message.contains(DEFAULT_SERVER) && failure.message.ends_with("connection reset by peer"));
+        assert!(!client.failure(Status::unknown("a mistake of the server")).is_unreachable());
     }
 }

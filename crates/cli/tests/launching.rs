@@ -171,3 +171,17 @@ async fn what_holds_of_many_jobs_of_a_file_is_remarked_once() {
     let ran = fake.leeway(&["jobs", "launch", &file, "--dryrun"]).await;
     assert_eq!(ran.err, "", "nothing to remark where no spot machine may be used");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_of_a_file_is_submitted_whatever_the_last_one_waits_for() {
+    for depends in [["", "depends_on: [a]\n", ""], ["depends_on: []\n", "", ""]] {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::start(State::default()).await;
+        let jobs = ["a", "b", "c"].iter().zip(depends);
+        let jobs: Vec<String> = jobs.map(|(name, depends)| format!("name: {name}\nrun: echo\n{depends}")).collect();
+        fake.leeway(&["jobs", "launch", &job_file(&dir, &jobs.join("---\n"))]).await;
+        let batches = fake.state.lock().unwrap().batches.clone();
+        let names: Vec<_> = batches[0].submissions.iter().map(|one| one.spec.clone().unwrap().name).collect();
+        assert_eq!(names, ["a", "b", "c"], "{depends:?}");
+    }
+}

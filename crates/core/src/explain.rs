@@ -6,9 +6,10 @@ use leeway_model::run::Run;
 use leeway_model::{JobId, Name};
 
 use crate::reply::Refused;
+use crate::round::place::Decided;
 use crate::round::queue::{self, Scope};
 use crate::round::score::Economics;
-use crate::round::select::{self, Evaluation, Search};
+use crate::round::select::{self, Evaluation, Place, Search};
 use crate::scheduler::Scheduler;
 
 /// A job with everything that was decided about it.
@@ -59,8 +60,25 @@ impl Scheduler {
         let economics = Economics::of(&self.config, &self.tables.datasets, job);
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
-        let (places, rejections) = select::judge(self.market(job, policy.as_ref()), &view, &economics);
-        let soon = places.first().and_then(|best| self.far_cheaper_soon(job, &view, &economics, best));
+        let (mut places, rejections) = select::judge(self.market(job, policy.as_ref()), &view, &economics);
+        let everywhere = Scope::Everywhere(queue::groups_for(&job.spec.resources, &self.fleet));
+        let found = select::search(self.market(job, policy.as_ref()), &view, &economics, &everywhere).places;
+        let (mut waits, mut why) = (None, None);
+        if !found.is_empty() {
+            match self.decided(job, view, &economics, found) {
+                Decided::Wait { reason, .. } => waits = Some(reason),
+                Decided::Place { places: ordered, position, why: because } => {
+                    why = Some(because);
+                    // As a round tries them: the chosen one, and what stands before the rest.
+                    let chosen = ordered.get(position.min(ordered.len() - 1)).map(|place| place.offer);
+                    let order = |place: &Place| {
+                        let at = ordered.iter().position(|one| one.offer == place.offer).unwrap_or(usize::MAX);
+                        (Some(place.offer) != chosen, at)
+                    };
+                    places.sort_by_key(order);
+                }
+            }
+        }
         let holds: Vec<_> = places.iter().take(select::HOLDS).map(|place| self.hold_now(job, place)).collect();
         // A round tries the best few; where none can be paid for, the refusal of the best is the job's reason.
         let unpaid = holds.first().and_then(|best| best.as_ref().err());
@@ -70,7 +88,8 @@ impl Scheduler {
             holds,
             candidates: places.iter().filter_map(|place| place.candidate(&self.fleet)).collect(),
             rejections,
-            reason: soon.map(|soon| soon.reason()).or(unpaid),
+            reason: waits.or(unpaid),
+            why,
         }
     }
 }

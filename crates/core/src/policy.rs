@@ -96,6 +96,8 @@ pub struct Prospect<'a> {
     pub scored: Scored,
     /// Whether nothing is known that would keep the job from it now.
     pub is_open: bool,
+    /// When it will have cooled down, where it does.
+    pub opens: Option<Timestamp>,
     /// Whether a feed tells of its capacity. Elsewhere a launch will tell.
     pub is_told: bool,
     /// Work that a loss there undoes on average.

@@ -125,3 +125,27 @@ fn a_policy_for_deadlines_is_that_of_jobs_that_have_one_and_name_none() {
     spec.time.deadline = None;
     assert_eq!(desk.scheduler.policy_for(&spec), name("whole-bill"));
 }
+
+#[test]
+fn a_dry_run_ranks_first_what_a_submission_would_take_and_says_why() {
+    for hours in [11, 12, 15, 30] {
+        for policy in ["uniform-progress", "horizon"] {
+            let mut desk = Desk::new();
+            markets(&mut desk, 4);
+            let mut spec = timed(&desk, Millis::from_hours(hours));
+            spec.policy = Some(name(policy));
+            let told = desk.scheduler.dry_run(spec.clone()).unwrap();
+            let id = desk.submit(spec);
+            let run = desk.newest(id);
+            let decision = desk.scheduler.tables().decisions.get(&run).unwrap();
+            assert_eq!(told.candidates[0].offer, desk.run(run).offer, "{policy}, {hours} h");
+            assert_eq!(told.why.as_deref(), Some(&*decision.why), "{policy}, {hours} h");
+            assert_eq!(*told.holds[0].as_ref().unwrap(), decision.held, "{policy}, {hours} h");
+        }
+    }
+    let mut desk = Desk::new();
+    markets(&mut desk, 0);
+    let spec = timed(&desk, Millis::from_hours(30));
+    let told = desk.scheduler.dry_run(spec).unwrap();
+    assert_eq!((&*told.reason.unwrap().code, told.why), ("POLICY_WAITS", None));
+}

@@ -189,7 +189,15 @@ mod tests {
             expected_time: Millis::ZERO,
             launched: 1.0,
         };
-        Prospect { offer: &seen.place, scored, is_open: true, is_told: false, at_stake: Millis::ZERO, seen: Some(seen) }
+        Prospect {
+            offer: &seen.place,
+            scored,
+            is_open: true,
+            opens: None,
+            is_told: false,
+            at_stake: Millis::ZERO,
+            seen: Some(seen),
+        }
     }
 
     fn belief(memory: &Memory, seen: &[&Spells], now: u64) -> Belief {

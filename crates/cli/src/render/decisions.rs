@@ -53,6 +53,9 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &
     if let Some(reason) = &evaluation.reason {
         text += &format!("\nnow: {} [{}]", plain(&reason.message), reason.code);
     }
+    if let Some(why) = evaluation.why.as_ref().filter(|_| evaluation.reason.is_none()) {
+        text += &format!("\nnow: #1; {}", plain(why));
+    }
     if !limits.is_empty() {
         text += &format!("\nlimits: {limits}");
     }

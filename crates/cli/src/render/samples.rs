@@ -196,6 +196,7 @@ pub fn evaluation() -> pb::Evaluation {
         rejections: rejected,
         reason: None,
         holds: vec![],
+        why: None,
     }
 }
 

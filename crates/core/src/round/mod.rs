@@ -8,7 +8,7 @@ pub mod fleet;
 mod lines;
 pub(crate) mod moves;
 mod outlook;
-mod place;
+pub(crate) mod place;
 pub mod queue;
 pub mod score;
 pub mod select;

@@ -45,7 +45,18 @@ impl Scheduler {
                 }
                 Err(_) => return None,
             };
-            Some((market.policy.rank(view, &scored), self.prospect(view.job, offer, scored, is_open)))
+            let slot = self.fleet.slot(offer);
+            let opens = market.set_back_until(offer).max(slot.offer.cooling_until).filter(|until| self.now < *until);
+            let prospect = Prospect {
+                offer: &slot.offer.key,
+                scored,
+                is_open,
+                opens,
+                is_told: slot.offer.available.is_some(),
+                at_stake: score::at_stake(&self.config, &view.job.spec, slot),
+                seen: self.tables.spells.get(&slot.offer.key),
+            };
+            Some((market.policy.rank(view, &scored), prospect))
         };
         let mut best: Vec<_> = cheapest.filter_map(told).collect();
         best.sort_by(|(rank, one), (other_rank, other)| (rank, one.offer).cmp(&(other_rank, other.offer)));
@@ -57,18 +68,6 @@ impl Scheduler {
             }
         }
         all
-    }
-
-    fn prospect(&self, job: &Job, offer: OfferId, scored: crate::policy::Scored, is_open: bool) -> Prospect<'_> {
-        let slot = self.fleet.slot(offer);
-        Prospect {
-            offer: &slot.offer.key,
-            scored,
-            is_open,
-            is_told: slot.offer.available.is_some(),
-            at_stake: score::at_stake(&self.config, &job.spec, slot),
-            seen: self.tables.spells.get(&slot.offer.key),
-        }
     }
 
     /// What to plan with; `None` without a deadline, or without a place that nobody takes back.

@@ -33,6 +33,20 @@ struct Choice {
     others: Vec<Place>,
 }
 
+/// What is to be done with a job that could have a place.
+pub(crate) enum Decided {
+    Wait {
+        until: Timestamp,
+        reason: Reason,
+    },
+    /// The place at `position`, or where it cannot be paid for the others in their order.
+    Place {
+        places: Vec<Place>,
+        position: usize,
+        why: Box<str>,
+    },
+}
+
 impl Scheduler {
     pub(super) fn attempt_job(&mut self, job: &Job, scope: &Scope) -> Attempt {
         if self.lacks_checkpoint(job.id) {
@@ -47,7 +61,7 @@ impl Scheduler {
         let view = self.view(job, &economics);
         let (_, policy) = self.policy_of(job);
         let market = self.market(job, policy.as_ref());
-        let mut found = select::search(market, &view, &economics, scope);
+        let found = select::search(market, &view, &economics, scope);
         if found.places.is_empty() {
             if found.over_cost {
                 let at = self.now.after(OVER_COST_AGAIN);
@@ -63,37 +77,55 @@ impl Scheduler {
             }
             return Attempt::Blocked(found);
         }
+        match self.decided(job, view, &economics, found.places) {
+            Decided::Wait { until, reason } => {
+                self.timers.set(Timer::Job(job.id), until);
+                Attempt::Parked(Park::Timer, reason)
+            }
+            Decided::Place { places, position, why } => self.reserve(job, places, position, &why),
+        }
+    }
+
+    /// What its policy makes of the places that a job could have, of which there are some, and what its deadline makes of
+    /// that.
+    pub(crate) fn decided(
+        &self,
+        job: &Job,
+        view: JobView<'_>,
+        economics: &Economics<'_>,
+        mut places: Vec<Place>,
+    ) -> Decided {
+        let (_, policy) = self.policy_of(job);
         // Capacity that nobody takes back goes first where spot took the job too often, or where the deadline leaves no time
         // for another loss; where the budget cannot pay for it, the rest follows.
         let hounded = self.is_hounded(job);
         let timed = job.spec.time.deadline.is_some();
-        let mut calm = if hounded || timed { self.calm_places(job, &view, &economics) } else { Vec::new() };
+        let mut calm = if hounded || timed { self.calm_places(job, &view, economics) } else { Vec::new() };
         let last_call = self.last_call(job, &calm);
         let plans = timed && policy.plans();
-        if plans && let Some(best) = calm.first().filter(|best| found.places.iter().all(|one| one.offer != best.offer))
-        {
+        if plans && let Some(best) = calm.first().filter(|best| places.iter().all(|one| one.offer != best.offer)) {
             // Whatever spot there is, the plan may prefer what nobody takes back.
-            found.places.push(best.clone());
+            places.push(best.clone());
         }
-        let spot = if plans { self.prospects(market, &view, &economics, &found.places, None) } else { Vec::new() };
+        let market = self.market(job, policy.as_ref());
+        let spot = if plans { self.prospects(market, &view, economics, &places, None) } else { Vec::new() };
         let outlook = if plans { self.outlook(job, &calm, &spot, None) } else { None };
         let view = JobView { outlook: outlook.as_ref(), ..view };
         let pressed = last_call.is_some_and(|last| self.now.after(self.spot_reserve(job)) >= last);
         let aside = (hounded || pressed) && !calm.is_empty();
-        let offered = if aside { &calm } else { &found.places };
+        let offered = if aside { &calm } else { &places };
         let ranked: Vec<_> = offered.iter().map(|place| place.ranked.clone()).collect();
         let verdict = match policy.decide(&view, &ranked) {
             Verdict::WaitUntil { .. } if pressed => Verdict::Place { position: 0, why: "cheapest".into() },
             verdict => verdict,
         };
+        let until = |at: Timestamp| last_call.map_or(at, |last| at.min(last)).max(self.now.after(Millis::from_secs(1)));
         match verdict {
             Verdict::WaitUntil { at, why } => {
-                let at = last_call.map_or(at, |last| at.min(last));
-                self.timers.set(Timer::Job(job.id), at.max(self.now.after(Millis::from_secs(1))));
-                Attempt::Parked(Park::Timer, Reason::new("POLICY_WAITS", why))
+                Decided::Wait { until: until(at), reason: Reason::new("POLICY_WAITS", why) }
             }
             Verdict::Place { position, why } if aside => {
-                let rest = found.places.into_iter().filter(|place| calm.iter().all(|one| one.offer != place.offer));
+                let rest = places.into_iter().filter(|place| calm.iter().all(|one| one.offer != place.offer));
                 let rest: Vec<_> = rest.collect();
                 calm.extend(rest);
                 let because = if pressed {
@@ -101,18 +133,16 @@ impl Scheduler {
                 } else {
                     "spot took it too often within the last hour"
                 };
-                self.reserve(job, calm, position, &format!("{why}; {because}"))
+                Decided::Place { places: calm, position, why: format!("{why}; {because}").into() }
             }
             Verdict::Place { position, why } => {
-                let place = &found.places[position.min(found.places.len() - 1)];
-                if let Some(soon) = self.far_cheaper_soon(job, &view, &economics, place).filter(|_| !pressed) {
+                let place = &places[position.min(places.len() - 1)];
+                if let Some(soon) = self.far_cheaper_soon(job, &view, economics, place).filter(|_| !pressed) {
                     // A new place may be as good before that.
                     let at = soon.until.min(self.now.after(WAITS_AGAIN));
-                    let at = last_call.map_or(at, |last| at.min(last)).max(self.now.after(Millis::from_secs(1)));
-                    self.timers.set(Timer::Job(job.id), at);
-                    return Attempt::Parked(Park::Timer, soon.reason());
+                    return Decided::Wait { until: until(at), reason: soon.reason() };
                 }
-                self.reserve(job, found.places, position, &why)
+                Decided::Place { places, position, why }
             }
         }
     }

@@ -40,7 +40,7 @@ impl Market<'_> {
         !self.without_spot || capacity != CapacityType::Spot
     }
 
-    fn set_back_until(&self, offer: OfferId) -> Option<Timestamp> {
+    pub(super) fn set_back_until(&self, offer: OfferId) -> Option<Timestamp> {
         self.setback.filter(|(there, _)| *there == offer).map(|(_, until)| until)
     }
 }
@@ -338,6 +338,8 @@ pub struct Evaluation {
     pub rejections: Vec<Rejection>,
     /// Why none of the candidates would be taken now, when there are any.
     pub reason: Option<Reason>,
+    /// Why the first candidate would be taken, when the choice would not be to wait.
+    pub why: Option<Box<str>>,
 }
 
 /// Judges every offer: the places that can be had now, in the policy's order, and the rejections.

@@ -130,6 +130,7 @@ fn evaluation(
         rejected: evaluation.counts().iter().map(Into::into).collect(),
         reason: reason.or(evaluation.reason.as_ref()).map(Into::into),
         holds: evaluation.holds.iter().map(hold_check).collect(),
+        why: evaluation.why.as_deref().map(str::to_owned),
     }
 }
 

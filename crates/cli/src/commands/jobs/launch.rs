@@ -268,13 +268,20 @@ type Outcome = Result<pb::Submitted, pb::ItemError>;
 /// Submits under one id, as often as it takes to be answered.
 async fn submit(request_id: &str, mut jobs: Vec<pb::Submission>, client: &Client) -> Result<Vec<Outcome>, Failure> {
     let client_request_id = request_id.to_owned();
-    if let (1, Some(one)) = (jobs.len(), jobs.pop_if(|one| one.depends_on_batch.is_empty())) {
+    let is_one = jobs.len() == 1;
+    if let Some(one) = jobs.pop_if(|one| is_one && one.depends_on_batch.is_empty()) {
         let request = pb::SubmitJobRequest { client_request_id, spec: one.spec, secrets: one.secrets };
         let answer = client.ask(|| async { client.jobs().submit_job(request.clone()).await }).await?;
         return Ok(vec![Ok(answer.submitted.unwrap_or_default())]);
     }
     let request = pb::SubmitJobsRequest { client_request_id, submissions: jobs };
     let answer = client.ask(|| async { client.jobs().submit_jobs(request.clone()).await }).await?;
+    let (asked, told) = (request.submissions.len(), answer.results.len());
+    if asked != told {
+        let message =
+            format!("the server answered for {told} of {asked} jobs; see 'leeway jobs queue' for what it took");
+        return Err(Failure::new(Exit::Error, "WRONG_ANSWER", message));
+    }
     let outcome = |one: pb::SubmissionResult| match one.result {
         Some(pb::submission_result::Result::Submitted(submitted)) => Ok(submitted),
         Some(pb::submission_result::Result::Error(error)) => Err(error),
