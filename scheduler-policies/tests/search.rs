@@ -252,11 +252,13 @@ proptest! {
             let found = desk.scheduler.choose(&spec).places;
             let all = desk.scheduler.dry_run(spec.clone()).unwrap();
             prop_assert_eq!(all.candidates.len() + all.rejections.len(), desk.scheduler.fleet().len());
-            let best: Vec<_> = all.candidates.iter().take(found.len()).map(|candidate| &candidate.offer).collect();
+            let judged = desk.scheduler.judge(&spec);
+            prop_assert_eq!(judged.len(), all.candidates.len());
+            let best: Vec<_> = judged.iter().take(found.len()).map(|place| &place.ranked.offer).collect();
             let chosen: Vec<_> = found.iter().map(|place| &place.ranked.offer).collect();
             prop_assert_eq!(chosen, best, "policy {:?}", &spec.policy);
-            for (place, candidate) in found.iter().zip(&all.candidates) {
-                prop_assert_eq!(place.ranked.scored.bill, candidate.bill);
+            for (place, judged) in found.iter().zip(&judged) {
+                prop_assert_eq!(place.ranked.scored.bill, judged.ranked.scored.bill);
             }
             // With ordered alternatives the search stops at the first that has any place.
             let wanted = if spec.ordered { 1 } else { KEEP };

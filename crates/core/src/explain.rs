@@ -52,6 +52,14 @@ impl Scheduler {
         select::search(self.market(&job, policy.as_ref()), &self.view(&job, &economics), &economics, &scope)
     }
 
+    /// The same by judging every offer, all that could be had; for those who check [`choose`](Self::choose).
+    pub fn judge(&self, spec: &JobSpec) -> Vec<Place> {
+        let job = self.imagined(spec.clone());
+        let economics = Economics::of(&self.config, &self.tables.datasets, &job);
+        let (_, policy) = self.policy_of(&job);
+        select::judge(self.market(&job, policy.as_ref()), &self.view(&job, &economics), &economics).0
+    }
+
     fn imagined(&self, spec: JobSpec) -> Job {
         Job::new(JobId(0), spec, self.now)
     }
