@@ -165,8 +165,8 @@ mod tests {
         assert!(Client::new(DEFAULT_SERVER).is_ok());
     }
 
-    #[test]
-    fn a_server_that_went_away_is_told_apart_from_one_that_refused() {
+    #[tokio::test]
+    async fn a_server_that_went_away_is_told_apart_from_one_that_refused() {
         let client = Client::new(DEFAULT_SERVER).unwrap();
         let broken = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer");
         let mut gone = Status::unknown("transport error");
