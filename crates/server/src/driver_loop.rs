@@ -326,7 +326,7 @@ impl<S: Store> Loop<S> {
                 Next::Flushed(flushed) => self.end(flushed)?,
                 Next::Nothing => {}
             }
-            if self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
+            if !self.is_full() && self.engine.next_wakeup().is_some_and(|at| at <= self.clock.now()) {
                 self.step(Event::Woke, None)?;
             }
             if stop || !self.readers.is_empty() {
@@ -347,6 +347,10 @@ impl<S: Store> Loop<S> {
         if let Ok(flushed) = self.flusher.done.try_recv() {
             return Ok(Next::Flushed(flushed));
         }
+        // A group that waits for a slow disk takes nobody in any more: the queue fills, and says so.
+        if self.is_full() {
+            return self.flusher.done.recv().map(Next::Flushed).map_err(|_| leeway_engine::Error::Failed);
+        }
         select! {
             recv(self.flusher.done) -> flushed => flushed.map(Next::Flushed).map_err(|_| leeway_engine::Error::Failed),
             // When every handle is gone nobody can ever ask again.
@@ -357,8 +361,7 @@ impl<S: Store> Loop<S> {
 
     /// Takes a command and what waits behind it, up to the bound of a group. Returns whether to stop.
     fn take(&mut self, first: Command) -> Result<bool, leeway_engine::Error> {
-        let mut taken = 0;
-        let mut next = Some(first);
+        let (mut next, mut taken) = (Some(first), 0);
         while let Some(command) = next {
             match command {
                 Command::Event(event, answer) => {
@@ -371,9 +374,15 @@ impl<S: Store> Loop<S> {
                 Command::Stop => return Ok(true),
             }
             taken += 1;
-            next = if taken < self.group { self.commands.try_recv().ok() } else { None };
+            let is_enough = taken >= self.group || self.is_full();
+            next = if is_enough { None } else { self.commands.try_recv().ok() };
         }
         Ok(false)
+    }
+
+    /// Whether the steps that no commit has begun with are as many as a commit takes.
+    fn is_full(&self) -> bool {
+        self.engine.staged().len() >= self.group
     }
 
     fn step(&mut self, event: Event, answer: Option<Answer>) -> Result<(), leeway_engine::Error> {

@@ -14,11 +14,21 @@ pub struct Flushing(Option<Work>);
 /// What waiting came to, for [`Store::end_flush`](crate::Store::end_flush).
 #[must_use = "the store must be told"]
 #[derive(Debug)]
-pub struct Flushed(pub(crate) io::Result<()>);
+pub struct Flushed(io::Result<()>);
+
+impl Flushed {
+    /// What the disk said, for a store that ends its flush.
+    ///
+    /// # Errors
+    /// Those of what was waited for; nothing of the flush may be taken for durable then.
+    pub fn outcome(self) -> io::Result<()> {
+        self.0
+    }
+}
 
 impl Flushing {
     /// A flush that waits for what `work` does.
-    pub(crate) fn of(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Flushing {
+    pub fn of(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Flushing {
         Flushing(Some(Box::new(work)))
     }
 

@@ -317,7 +317,7 @@ impl Journal {
             return Err(Error::Failed);
         }
         // A failed sync may have thrown the pages away: it is never retried.
-        flushed.0.map_err(|error| self.fatal("sync of", error))?;
+        flushed.outcome().map_err(|error| self.fatal("sync of", error))?;
         let Some((head, end)) = self.flushing.take() else { return Ok(self.head) };
         if head.index > self.synced.index {
             (self.synced, self.durable_end) = (head, end);

@@ -125,7 +125,7 @@ pub trait Store: Send {
     }
     /// Ends what `begin_flush` began, and returns the new head.
     fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
-        flushed.0.map_err(Error::Io)?;
+        flushed.outcome().map_err(Error::Io)?;
         Ok(self.head())
     }
     fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;

@@ -1,11 +1,12 @@
 //! The loop by itself, over stores in memory that can be told to fail.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use leeway_core::Config;
 use leeway_model::budget::{BudgetSpec, Period};
 use leeway_model::{InstallationId, Micros, Name};
-use leeway_store::{Entry, Error, Fault, FaultyStore, Index, MemoryStore, Step};
+use leeway_store::{Entry, Error, Fault, FaultyStore, Flushing, Index, MemoryStore, Step};
 
 use super::*;
 
@@ -49,6 +50,10 @@ fn budget(name: &str) -> Event {
 }
 
 fn start<S: Store + 'static>(store: S, queue: usize) -> (Running<S>, mpsc::UnboundedReceiver<Action>) {
+    start_with(store, Bounds { queue, group: 64 })
+}
+
+fn start_with<S: Store + 'static>(store: S, bounds: Bounds) -> (Running<S>, mpsc::UnboundedReceiver<Action>) {
     let config = Config::new(InstallationId(name("test")), name(leeway_policies::DEFAULT));
     let (engine, _) = Engine::open(store, config, leeway_policies::all(), Timestamp::ZERO).unwrap();
     let (actions, orders) = mpsc::unbounded_channel();
@@ -59,7 +64,7 @@ fn start<S: Store + 'static>(store: S, queue: usize) -> (Running<S>, mpsc::Unbou
         in_flight: Arc::default(),
         metrics: Arc::default(),
     };
-    let running = super::start(engine, Clock::starting(Timestamp::ZERO, 1), effects, Bounds { queue, group: 64 });
+    let running = super::start(engine, Clock::starting(Timestamp::ZERO, 1), effects, bounds);
     (running.unwrap(), orders)
 }
 
@@ -175,6 +180,104 @@ async fn o_06_a_question_that_breaks_fails_alone_and_the_loop_goes_on() {
     assert_eq!(running.handle.ask(budget("a")).await, Ok(Reply::Done));
     assert_eq!(running.handle.read(budgets).await.unwrap(), ["a"]);
     assert_eq!(*running.failure.borrow(), None);
+    running.handle.stop().await;
+}
+
+/// A memory store over a disk that needs leave for every flush, and tells when it begins one.
+struct Slow(MemoryStore, Receiver<()>, Sender<()>);
+
+impl Slow {
+    fn new() -> (Self, Sender<()>, Receiver<()>) {
+        let ((leave, granted), (tell, begun)) = (bounded(8), bounded(8));
+        (Self(MemoryStore::new(), granted, tell), leave, begun)
+    }
+}
+
+impl Store for Slow {
+    fn head(&self) -> Head {
+        self.0.head()
+    }
+    fn append(&mut self, entry: Entry) -> Result<(), Error> {
+        self.0.append(entry)
+    }
+    fn flush(&mut self) -> Result<Head, Error> {
+        let flushing = self.begin_flush()?;
+        self.end_flush(flushing.wait())
+    }
+    fn begin_flush(&mut self) -> Result<Flushing, Error> {
+        self.2.send(()).unwrap();
+        let leave = self.1.clone();
+        Ok(Flushing::of(move || leave.recv().map_err(std::io::Error::other)))
+    }
+    fn end_flush(&mut self, flushed: Flushed) -> Result<Head, Error> {
+        flushed.outcome()?;
+        self.0.flush()
+    }
+    fn rows(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.0.rows(visit)
+    }
+    fn entries(&self, from: Index, visit: &mut dyn FnMut(Entry) -> bool) -> Result<(), Error> {
+        self.0.entries(from, visit)
+    }
+}
+
+type Asked = Pin<Box<dyn Future<Output = Result<Reply, Failure>>>>;
+
+/// Puts a budget of this name into the queue.
+async fn ask<S>(running: &Running<S>, name: &str) -> Asked {
+    let (handle, event) = (running.handle.clone(), budget(name));
+    let mut asked: Asked = Box::pin(async move { handle.ask(event).await });
+    assert!(futures::poll!(&mut asked).is_pending(), "it is in the queue");
+    asked
+}
+
+async fn until_taken<S>(running: &Running<S>) {
+    while !running.handle.queue.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_disk_works_the_next_steps_are_made_and_nobody_is_answered() {
+    let (store, leave, begun) = Slow::new();
+    let (running, _orders) = start(store, 16);
+    let release = hold(&running.handle).await;
+    let (mut a, mut b) = (ask(&running, "a").await, ask(&running, "b").await);
+    drop(release);
+    begun.recv().unwrap();
+    let mut c = ask(&running, "c").await;
+    until_taken(&running).await;
+    for asked in [&mut a, &mut b, &mut c] {
+        assert!(futures::poll!(asked).is_pending(), "nothing is durable yet");
+    }
+    leave.send(()).unwrap();
+    assert_eq!((a.await, b.await), (Ok(Reply::Done), Ok(Reply::Done)));
+    assert!(futures::poll!(&mut c).is_pending(), "its flush comes after");
+    leave.send(()).unwrap();
+    assert_eq!(c.await, Ok(Reply::Done));
+    assert_eq!(running.handle.read(budgets).await.unwrap(), ["a", "b", "c"]);
+    running.handle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_stands_still_fills_the_queue_and_not_the_memory() {
+    let (store, leave, begun) = Slow::new();
+    let (running, _orders) = start_with(store, Bounds { queue: 2, group: 2 });
+    let release = hold(&running.handle).await;
+    let mut asked = vec![ask(&running, "a").await, ask(&running, "b").await];
+    drop(release);
+    begun.recv().unwrap();
+    // Two are under way, and two more are staged.
+    for name in ["c", "d"] {
+        asked.push(ask(&running, name).await);
+        until_taken(&running).await;
+    }
+    for name in ["e", "f"] {
+        asked.push(ask(&running, name).await);
+    }
+    assert_eq!(running.handle.ask(budget("g")).await, Err(Failure::Overloaded));
+    (0..3).for_each(|_| leave.send(()).unwrap());
+    assert_eq!(futures::future::join_all(asked).await, vec![Ok(Reply::Done); 6]);
     running.handle.stop().await;
 }
 
