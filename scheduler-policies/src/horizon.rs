@@ -195,9 +195,7 @@ fn leave_on_demand(situation: &Situation<'_>) -> Option<Box<str>> {
     let costs = Costs::of(&valued, spot.is_some());
     let keep = f64::from(valued.costs.on_demand[0]);
     let Some(place) = spot.map(|number| &situation.spot[number]) else {
-        let why =
-            || format!("expected cost to the end: {} waiting for spot, {} on demand", money(costs.wait), money(keep));
-        return (costs.wait < keep).then(|| why().into());
+        return (costs.wait < keep).then(|| Costs { on_demand: keep, ..costs }.to_string().into());
     };
     // Where nobody tells, it may find nothing once it has let go.
     let spot = place.chance * costs.spot + (1.0 - place.chance) * costs.wait.min(costs.on_demand);

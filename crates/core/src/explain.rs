@@ -78,10 +78,10 @@ impl Scheduler {
                 Decided::Place { places: ordered, position, why: because } => {
                     why = Some(because);
                     // As a round tries them: the chosen one, and what stands before the rest.
-                    let chosen = ordered.get(position.min(ordered.len() - 1)).map(|place| place.offer);
+                    let chosen = ordered[position].offer;
                     let order = |place: &Place| {
                         let at = ordered.iter().position(|one| one.offer == place.offer).unwrap_or(usize::MAX);
-                        (Some(place.offer) != chosen, at)
+                        (place.offer != chosen, at)
                     };
                     places.sort_by_key(order);
                 }

@@ -25,7 +25,7 @@ pub fn claim(store: &Identity) -> anyhow::Result<Claim> {
     match bound {
         Ok(socket) => Ok(Claim { _socket: socket }),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => anyhow::bail!(
-            "STORE_SERVED_ELSEWHERE: the store of installation '{}', incarnation {}, is served by another process of this host from another data directory; two servers of one store would run its jobs twice: end that one, and never serve it again",
+            "STORE_SERVED_ELSEWHERE: the store of installation '{}', incarnation {}, is in use by another process of this host, be it from this data directory or from a copy; two servers of one store would run its jobs twice: end that one, and serve only one of them from then on",
             store.installation,
             store.incarnation
         ),

@@ -35,8 +35,8 @@ pub enum Error {
     #[error(
         "{dir} is not where its store was made or last adopted ({reason}): the same store served in two places would \
          run its jobs twice; see that the other one is never served again, then say what this one is: 'leeway store \
-         adopt --moved' when nothing was served since it was copied, 'leeway store adopt --restored' when it is an \
-         older copy"
+         adopt --moved {dir}' when nothing was served since it was copied, 'leeway store adopt --restored {dir}' when \
+         it is an older copy"
     )]
     Copied { dir: PathBuf, reason: String },
     #[error("{dir}: {reason}")]

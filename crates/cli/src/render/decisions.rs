@@ -77,27 +77,19 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &
     text
 }
 
-/// Most refusals of money that are shown; the rest are of the same few budgets.
-const HOLDS_SHOWN: usize = 4;
-
-/// Whether the money for the candidates is there: for the best, and for others where it differs.
+/// Whether the money for the candidates is there: for the best, and for the first other where it differs.
 fn holds(evaluation: &pb::Evaluation) -> String {
-    let numbered = || evaluation.holds.iter().zip(&evaluation.candidates).enumerate();
-    let Some(first) = evaluation.holds.first() else { return String::new() };
-    let shown =
-        numbered().filter(|(index, (hold, _))| *index == 0 || hold.refused.is_some() != first.refused.is_some());
-    let refusals =
-        numbered().filter(|(index, (hold, _))| *index > 0 && hold.refused.is_some() && first.refused.is_some());
-    let mut lines: Vec<_> = shown.chain(refusals).take(HOLDS_SHOWN).collect();
-    lines.sort_by_key(|(index, _)| *index);
-    let lines = lines.into_iter().map(|(index, (hold, candidate))| match &hold.refused {
-        Some(reason) => format!("\nhold for #{}: refused, {} [{}]", index + 1, plain(&reason.message), reason.code),
+    let numbered = || (1..).zip(evaluation.holds.iter().zip(&evaluation.candidates));
+    let Some((_, (first, _))) = numbered().next() else { return String::new() };
+    let differs = numbered().find(|(_, (hold, _))| hold.refused.is_some() != first.refused.is_some());
+    let line = |(number, (hold, candidate)): (usize, (&pb::HoldCheck, &pb::Candidate))| match &hold.refused {
+        Some(reason) => format!("\nhold for #{number}: refused, {} [{}]", plain(&reason.message), reason.code),
         None => {
             let amount = money(hold.amount_micros.unwrap_or_default(), &candidate.currency);
-            format!("\nhold for #{}: {amount}; there is room for it", index + 1)
+            format!("\nhold for #{number}: {amount}; there is room for it")
         }
-    });
-    lines.collect()
+    };
+    numbered().take(1).chain(differs).map(line).collect()
 }
 
 /// What a job may cost at most, in all and for one machine an hour; nothing where it says neither.
@@ -349,7 +341,7 @@ mod tests {
         assert_eq!(found(&[]), "");
         assert_eq!(found(&[false, false]), "\nhold for #1: $2.38; there is room for it");
         let refused = "refused, budget 'team' is full [BUDGET_EXCEEDED]";
-        assert_eq!(found(&[true, true]), format!("\nhold for #1: {refused}\nhold for #2: {refused}"));
+        assert_eq!(found(&[true, true]), format!("\nhold for #1: {refused}"));
         assert_eq!(
             found(&[true, false]),
             format!("\nhold for #1: {refused}\nhold for #2: $2.38; there is room for it")

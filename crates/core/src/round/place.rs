@@ -125,6 +125,7 @@ impl Scheduler {
                 Decided::Wait { until: until(at), reason: Reason::new("POLICY_WAITS", why) }
             }
             Verdict::Place { position, why } if aside => {
+                let position = position.min(calm.len() - 1);
                 let rest = places.into_iter().filter(|place| calm.iter().all(|one| one.offer != place.offer));
                 let rest: Vec<_> = rest.collect();
                 calm.extend(rest);
@@ -136,8 +137,9 @@ impl Scheduler {
                 Decided::Place { places: calm, position, why: format!("{why}; {because}").into() }
             }
             Verdict::Place { position, why } => {
-                let place = &places[position.min(places.len() - 1)];
-                if let Some(soon) = self.far_cheaper_soon(job, &view, economics, place).filter(|_| !pressed) {
+                let position = position.min(places.len() - 1);
+                if let Some(soon) = self.far_cheaper_soon(job, &view, economics, &places[position]).filter(|_| !pressed)
+                {
                     // A new place may be as good before that.
                     let at = soon.until.min(self.now.after(WAITS_AGAIN));
                     return Decided::Wait { until: until(at), reason: soon.reason() };
@@ -149,7 +151,6 @@ impl Scheduler {
 
     /// Opens the hold at the chosen place, or at the next best that the budget can pay for.
     fn reserve(&mut self, job: &Job, places: Vec<Place>, first: usize, why: &str) -> Attempt {
-        let first = first.min(places.len() - 1);
         let order = std::iter::once(first).chain((0..places.len()).filter(|position| *position != first));
         let mut refusal = None;
         for position in order {

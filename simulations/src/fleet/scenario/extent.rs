@@ -20,12 +20,17 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// What to say before so many runs of it, if they will take long.
+    /// The larger of both, in each respect.
+    pub fn max(self, other: Self) -> Self {
+        Self { jobs: self.jobs.max(other.jobs), ticks: self.ticks.max(other.ticks) }
+    }
+
+    /// What to say before so many runs of at most this, if they will take long.
     pub fn warning(self, runs: u64) -> Option<String> {
         let Self { jobs, ticks } = self;
         let is_long = jobs.max(ticks).saturating_mul(runs) > LONG;
         let each = if runs == 1 { "a run".to_owned() } else { format!("each of {runs} runs") };
-        is_long.then(|| format!("this will take long: {each} has about {jobs} jobs and {ticks} ticks of markets"))
+        is_long.then(|| format!("this will take long: {each} has up to {jobs} jobs and {ticks} ticks of markets"))
     }
 }
 
@@ -101,7 +106,7 @@ mod tests {
         let of = Extent { jobs: 1_000_000, ticks: 10 };
         assert_eq!(of.warning(1), None);
         let told = of.warning(10).unwrap();
-        assert!(told.contains("each of 10 runs has about 1000000 jobs and 10 ticks"), "{told}");
+        assert!(told.contains("each of 10 runs has up to 1000000 jobs and 10 ticks"), "{told}");
         assert!(Extent { jobs: 0, ticks: TICKS_MAX }.warning(1).unwrap().contains("a run has"));
     }
 }

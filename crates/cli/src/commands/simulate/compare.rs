@@ -77,7 +77,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     world::writable(args.files.runs.as_ref())?;
     let plans = args.plans()?;
     let plan = &plans[0].1;
-    world::foretell(plan, terminal)?;
+    world::foretell(plans.iter().map(|(_, plan)| plan), terminal)?;
     let bar = world::bar(terminal, plans.len() * plan.policies.len() * plan.seeds.len());
     let told = runs(&plans, args.files.report.is_some(), &|_| bar.inc(1));
     bar.finish_and_clear();

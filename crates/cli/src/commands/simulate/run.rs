@@ -49,7 +49,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let one = Many { policies, repetitions: Some(1), threads: Some(1) };
     let mut plan = args.world.plan(scenario, &one)?;
     plan.policies.truncate(1);
-    world::foretell(&plan, terminal)?;
+    world::foretell([&plan], terminal)?;
     let ran = go(&plan, args.jobs.is_some() || args.report.is_some(), terminal)?;
     if let Some(path) = &args.jobs {
         world::write(

@@ -71,9 +71,7 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
         let named = named.map_err(|error| world::refused(&error))?;
         plans.push((all, args.world.plan(named, &args.many)?));
     }
-    if let Some((_, plan)) = plans.first() {
-        world::foretell(plan, terminal)?;
-    }
+    world::foretell(plans.iter().map(|(_, plan)| plan), terminal)?;
     let (mut lines, whole) = known(&args.out, &args.world.scenario)?;
     let have: BTreeSet<Key> = lines.iter().map(Line::key).collect();
     let mut missing = Vec::new();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use leeway_model::Name;
 use leeway_simulations::fleet::export;
+use leeway_simulations::fleet::scenario::extent::Extent;
 use leeway_simulations::fleet::scenario::{self, Named};
 use leeway_simulations::fleet::study::{self, Plan};
 use leeway_simulations::parallel;
@@ -96,11 +97,14 @@ impl World {
     }
 }
 
-/// Says of a plan that will take long that it will; refuses one that cannot be held.
-pub fn foretell(plan: &Plan, terminal: &Terminal) -> Result<(), Failure> {
-    let extent = plan.scenario.extent().map_err(|error| refused(&error))?;
-    let runs = plan.policies.len() as u64 * plan.seeds.len() as u64;
-    if let Some(warning) = extent.warning(runs) {
+/// Says of plans that will take long that they will; refuses what cannot be held.
+pub fn foretell<'a>(plans: impl IntoIterator<Item = &'a Plan>, terminal: &Terminal) -> Result<(), Failure> {
+    let (mut largest, mut runs) = (Extent::default(), 0);
+    for plan in plans {
+        largest = largest.max(plan.scenario.extent().map_err(|error| refused(&error))?);
+        runs += plan.policies.len() as u64 * plan.seeds.len() as u64;
+    }
+    if let Some(warning) = largest.warning(runs) {
         terminal.remark(&format!("note: {warning}"));
     }
     Ok(())
