@@ -10,6 +10,8 @@
 mod memory;
 mod situation;
 
+use std::num::NonZeroUsize;
+
 use leeway_core::policy::{JobView, Outlook, Policy, Ranked, Scored, Verdict};
 use leeway_model::resources::CapacityType;
 use leeway_model::{Micros, Millis, Timestamp};
@@ -25,7 +27,7 @@ use crate::deadline::horizon::zones::Terms;
 const LOOK_AGAIN: Millis = Millis::from_mins(2);
 
 /// Tables that are kept, of about two megabytes each.
-const TABLES: usize = 32;
+const TABLES: NonZeroUsize = NonZeroUsize::new(32).expect("32 is not 0");
 
 #[derive(Debug)]
 pub struct Horizon {

@@ -4,13 +4,14 @@
 //! looked. The belief of the one-job rule takes them in one by one. It is the same however often it is asked for: what
 //! was computed for a moment is gone on from only where the rows still say the same of the time until then.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use leeway_core::policy::Prospect;
 use leeway_core::spells::{Sight, Spells};
 use leeway_model::market::OfferKey;
 use leeway_model::{Millis, Timestamp};
+use lru::LruCache;
 
 use crate::deadline::horizon::belief::{Belief, Rhythm};
 use crate::deadline::horizon::market::Market;
@@ -22,19 +23,15 @@ pub(super) const TICK: Millis = Millis::from_mins(10);
 const IN_A_ROW: u32 = 1008;
 
 /// Beliefs that are kept for the next time.
-const TRACKS: usize = 256;
+const TRACKS: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not 0");
+
+/// Places, and how many machines they must have at once.
+type Asked = (u32, Vec<OfferKey>);
 
 #[derive(Debug)]
 pub(super) struct Memory {
     rhythm: Rhythm,
-    tracks: Mutex<Tracks>,
-}
-
-#[derive(Debug, Default)]
-struct Tracks {
-    /// With the number of their last use.
-    of: BTreeMap<(u32, Vec<OfferKey>), (u64, Track)>,
-    uses: u64,
+    tracks: Mutex<LruCache<Asked, Track>>,
 }
 
 /// A belief on its way through the ticks.
@@ -71,7 +68,7 @@ impl Track {
 
 impl Memory {
     pub(super) fn new(library: &[Market]) -> Self {
-        Self { rhythm: Rhythm::new(library, TICK.as_hours_f64()), tracks: Mutex::default() }
+        Self { rhythm: Rhythm::new(library, TICK.as_hours_f64()), tracks: Mutex::new(LruCache::new(TRACKS)) }
     }
 
     /// What is believed now of some places as one market, which has capacity for so many machines at once while any of
@@ -86,7 +83,7 @@ impl Memory {
         let key = (machines, places.iter().map(|place| place.offer.clone()).collect());
         let present = tick(now);
         let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tracks.of.remove(&key).map(|(_, track)| track);
+        let known = tracks.pop(&key);
         let mut track = known.filter(|track| track.next <= present && track.holds(places)).unwrap_or_else(|| Track {
             taken: vec![],
             next: first,
@@ -103,19 +100,8 @@ impl Memory {
         // More may be seen within the present tick, so that it is taken in anew each time.
         let mut by_now = track.clone();
         by_now.take(&self.rhythm, seen(present));
-        tracks.keep(key, track);
+        tracks.put(key, track);
         by_now.belief
-    }
-}
-
-impl Tracks {
-    fn keep(&mut self, key: (u32, Vec<OfferKey>), track: Track) {
-        if self.of.len() >= TRACKS {
-            let oldest = self.of.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| self.of.remove(&oldest));
-        }
-        self.uses += 1;
-        self.of.insert(key, (self.uses, track));
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Market<'a> {
 }
 
 impl Market<'_> {
-    pub(super) fn has(&self, capacity: CapacityType) -> bool {
+    fn has(&self, capacity: CapacityType) -> bool {
         !self.without_spot || capacity != CapacityType::Spot
     }
 

@@ -6,7 +6,10 @@
 //! they are interpolated.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use lru::LruCache;
 
 use super::belief::Belief;
 use super::induction::Induction;
@@ -30,7 +33,7 @@ const FEWEST: f64 = STEPS as f64 / LADDER / 2.0;
 const WORK_ROUNDING: usize = 16;
 
 /// Tables of [`Plans`] at most, unless said.
-const TABLES: usize = 64;
+const TABLES: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not 0");
 
 /// Models with less weight than this do not count in a choice.
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -58,7 +61,7 @@ pub(crate) const WITHOUT: usize = 3;
 const FIGURES: usize = PHASES * (WITH + WITHOUT);
 
 /// What a table is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) step_ms: u64,
     pub(crate) changeover_ms: u64,
@@ -139,17 +142,7 @@ fn rounded_losses(losses: f64) -> u32 {
 /// Tables that were needed so far, shared by all jobs of a rule; the ones that nobody needed for longest are given up
 /// first.
 #[derive(Debug)]
-pub(crate) struct Plans {
-    cache: Mutex<Cache>,
-    most: usize,
-}
-
-#[derive(Debug, Default)]
-struct Cache {
-    /// With the number of their last use.
-    tables: BTreeMap<Key, (u64, Arc<OnceLock<Plan>>)>,
-    uses: u64,
-}
+pub(crate) struct Plans(Mutex<LruCache<Key, Arc<OnceLock<Plan>>>>);
 
 impl Default for Plans {
     fn default() -> Self {
@@ -159,24 +152,15 @@ impl Default for Plans {
 
 impl Plans {
     /// None yet, and never more than so many.
-    pub(crate) fn at_most(most: usize) -> Self {
-        Self { cache: Mutex::default(), most }
+    pub(crate) fn at_most(most: NonZeroUsize) -> Self {
+        Self(Mutex::new(LruCache::new(most)))
     }
 
     /// The plan for a key, computed if it is not there; who comes while it is computed waits.
     pub(crate) fn get(&self, key: Key, library: &[Market]) -> Arc<OnceLock<Plan>> {
-        let cell = {
-            let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-            if cache.tables.len() >= self.most && !cache.tables.contains_key(&key) {
-                let oldest = cache.tables.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key);
-                oldest.and_then(|oldest| cache.tables.remove(&oldest));
-            }
-            cache.uses += 1;
-            let uses = cache.uses;
-            let entry = cache.tables.entry(key).or_default();
-            entry.0 = uses;
-            entry.1.clone()
-        };
+        let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell = tables.get_or_insert(key, Arc::default).clone();
+        drop(tables);
         cell.get_or_init(|| Plan::new(key, library));
         cell
     }
@@ -431,10 +415,10 @@ mod tests {
         let models = &library()[..1];
         let one = plans.get(Key::new(&small, 0.3, 0.0), models);
         assert!(Arc::ptr_eq(&one, &plans.get(Key::new(&small, 0.31, 0.0), models)), "the same price when rounded");
-        for changeover in 0..2 * TABLES {
+        for changeover in 0..2 * TABLES.get() {
             plans.get(Key::new(&Task { changeover: changeover as f64, ..small }, 0.3, 0.0), models);
         }
-        assert_eq!(plans.cache.lock().unwrap().tables.len(), TABLES);
+        assert_eq!(plans.0.lock().unwrap().len(), TABLES.get());
     }
 
     proptest! {
