@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leeway_model::Bytes;
 use leeway_model::egress::EgressTable;
-use leeway_policies::deadline::{OnDemand, Rule, Task, Zone};
+use leeway_policies::deadline::{Horizon, OnDemand, Rule, Task, Zone};
 
 use super::model::{self, Outcome, Path, Sight};
 use super::optimum;
@@ -57,6 +57,8 @@ pub struct Plan {
     /// What a move takes to the other region.
     pub checkpoint: Bytes,
     pub egress: EgressTable,
+    /// Also measure [`Horizon::told`] the laws of the very markets, each by itself and all as one, as the last rule.
+    pub told: bool,
     /// Threads; as many as there are cores when `None`.
     pub threads: Option<usize>,
 }
@@ -180,6 +182,7 @@ impl Plan {
             sight: Sight::Free,
             checkpoint: Bytes::from_gb(50),
             egress,
+            told: false,
             threads: None,
         }
     }
@@ -201,6 +204,7 @@ struct Group {
     name: String,
     markets: Vec<Market>,
     zones: Vec<Zone>,
+    told: Option<Horizon>,
 }
 
 impl Group {
@@ -211,6 +215,7 @@ impl Group {
             family: family.to_string(),
             name: markets.iter().map(|market| market.name.as_str()).collect::<Vec<_>>().join("+"),
             zones: set::zones(&markets, &plan.egress, plan.checkpoint),
+            told: plan.told.then(|| told(&markets)),
             markets,
         })
     }
@@ -218,6 +223,16 @@ impl Group {
     fn ticks(&self) -> usize {
         self.markets.iter().map(Market::ticks).min().unwrap_or(0)
     }
+}
+
+/// The rule that was told the laws of these markets; of several also that of having capacity anywhere, as it is what the
+/// rule plans with.
+fn told(markets: &[Market]) -> Horizon {
+    let ticks = markets.iter().map(Market::ticks).min().unwrap_or(0);
+    let anywhere: Vec<bool> = (0..ticks).map(|tick| markets.iter().any(|market| market.available[tick])).collect();
+    let each = markets.iter().map(|market| (&market.available[..], market.tick / 3600.0));
+    let all = markets.iter().take(usize::from(markets.len() > 1)).map(|first| (&anywhere[..], first.tick / 3600.0));
+    Horizon::told(each.chain(all))
 }
 
 /// One window of a group.
@@ -245,7 +260,9 @@ pub fn run(plan: &Plan, rules: &[Arc<dyn Rule>], progress: &(dyn Fn(usize, usize
     };
     let threads = plan.threads.unwrap_or_else(parallel::cores);
     let cases = parallel::map(pieces.len(), threads, &work).into_iter().collect::<Result<_, _>>()?;
-    Ok(Measured { rules: rules.iter().map(|rule| rule.name().to_owned()).collect(), cases, warnings })
+    let names = rules.iter().map(|rule| rule.name().to_owned());
+    let rules = names.chain(plan.told.then(|| Horizon::TOLD.to_owned())).collect();
+    Ok(Measured { rules, cases, warnings })
 }
 
 fn groups(plan: &Plan) -> Result<Vec<Group>, Error> {
@@ -326,6 +343,7 @@ fn measure(plan: &Plan, group: &Group, piece: &Piece, rules: &[Arc<dyn Rule>]) -
     let optimum = optimum::optimum(&task, &group.zones, &paths)
         .map_err(|error| Error::Optimum { market: group.name.clone(), error })?;
     let outcome = |rule: &dyn Rule| model::run(rule, &task, &group.zones, &paths, plan.sight);
+    let told = group.told.iter().map(|told| told as &dyn Rule);
     Ok(Case {
         setting: group.setting,
         family: group.family.clone(),
@@ -337,6 +355,6 @@ fn measure(plan: &Plan, group: &Group, piece: &Piece, rules: &[Arc<dyn Rule>]) -
         availability: any as f64 / ticks.max(1) as f64,
         optimum,
         on_demand: outcome(&OnDemand).cost,
-        outcomes: rules.iter().map(|rule| outcome(&**rule)).collect(),
+        outcomes: rules.iter().map(|rule| &**rule).chain(told).map(outcome).collect(),
     })
 }

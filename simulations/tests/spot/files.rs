@@ -148,6 +148,21 @@ fn what_is_chosen_on_one_half_is_judged_on_the_other() {
 }
 
 #[test]
+fn the_rule_that_is_told_the_laws_stands_behind_the_others_and_keeps_its_deadlines() {
+    let set = set();
+    for multi_region in [false, true] {
+        let plan = Plan { told: true, deadline_hours: vec![24.0], windows: 1, ..plan(set.path(), 1, multi_region) };
+        let measured = measured(&plan);
+        assert_eq!(measured.rules.last().map(String::as_str), Some("horizon-told"));
+        for case in &measured.cases {
+            assert_eq!(case.outcomes.len(), measured.rules.len());
+            let told = case.outcomes.last().unwrap();
+            assert!(!told.missed && told.cost >= case.optimum - 1e-9, "{case:?}");
+        }
+    }
+}
+
+#[test]
 fn a_set_that_cannot_be_measured_says_where_and_why() {
     let check = |plan: &Plan, words: &[&str]| {
         let error = bench::run(plan, &plain(), &|_, _| ()).unwrap_err().to_string();

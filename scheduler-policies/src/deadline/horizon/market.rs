@@ -21,7 +21,7 @@ const LENGTH: [f64; PHASES] =
 const OLDEST: f64 = 96.0;
 
 /// Every spell ends some day: this is added to each hazard, per hour.
-const LEAST_HAZARD: f64 = 1.0 / 400.0;
+pub(super) const LEAST_HAZARD: f64 = 1.0 / 400.0;
 
 /// Shapes of spells in the library: one so heavy-tailed that the mean does not exist, one for which it does.
 const SHAPES: [f64; 2] = [0.5, 1.5];
@@ -41,7 +41,22 @@ pub(crate) struct Step {
     pub(crate) ends: f32,
 }
 
+/// The phase that a spell of so many hours is in on average.
+pub(super) fn phase_of(hours: f64) -> usize {
+    let ends = LENGTH.iter().scan(0.0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    // A tick that begins where a phase ends belongs to the next, however the sums were rounded.
+    ends.take_while(|end| *end <= hours + 1e-9).count().min(PHASES - 1)
+}
+
 impl Hazard {
+    /// Rates of ending in each phase, per hour.
+    pub(super) const fn of_rates(rates: [f64; PHASES]) -> Self {
+        Self(rates)
+    }
+
     /// Hazard of a Lomax law, averaged over each phase: the integral of `shape / (a + scale)` over the phase by its length.
     pub(crate) fn lomax(shape: f64, scale: f64) -> Self {
         let mut from = 0.0;

@@ -20,6 +20,7 @@ mod induction;
 pub(crate) mod market;
 pub(crate) mod plan;
 mod rollout;
+mod told;
 pub(crate) mod zones;
 
 use std::sync::{Arc, OnceLock};
@@ -44,6 +45,7 @@ pub struct Horizon(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    name: &'static str,
     library: Vec<Market>,
     plans: Plans,
     /// Made when the first job with several zones begins.
@@ -53,11 +55,22 @@ struct Shared {
 impl Horizon {
     /// The rule without any plan computed yet. Clones share their plans.
     pub fn new() -> Self {
-        Self::with(market::library())
+        Self::with("horizon", market::library())
     }
 
-    fn with(library: Vec<Market>) -> Self {
-        Self(Arc::new(Shared { library, plans: Plans::default(), spells: OnceLock::new() }))
+    /// The rule as it would be with the laws of recorded markets in place of its generic ones: for each market, whether there
+    /// was capacity in each tick, and the hours of a tick. A yardstick of what knowing them is worth, and no rule that
+    /// anybody could follow, where the recordings are those that it is then judged on.
+    pub fn told<'a>(recordings: impl IntoIterator<Item = (&'a [bool], f64)>) -> Self {
+        let laws = recordings.into_iter().map(|(is_up, tick_hours)| told::law(is_up, tick_hours));
+        Self::with(Self::TOLD, laws.collect())
+    }
+
+    /// Name of [`told`](Self::told).
+    pub const TOLD: &'static str = "horizon-told";
+
+    fn with(name: &'static str, library: Vec<Market>) -> Self {
+        Self(Arc::new(Shared { name, library, plans: Plans::default(), spells: OnceLock::new() }))
     }
 }
 
@@ -69,7 +82,7 @@ impl Default for Horizon {
 
 impl Rule for Horizon {
     fn name(&self) -> &str {
-        "horizon"
+        self.0.name
     }
 
     fn begin(&self, task: &Task, zones: &[Zone]) -> Box<dyn Session> {
@@ -349,7 +362,7 @@ mod tests {
 
     /// The rule with two models only, for the sake of tests without optimisation.
     fn few() -> Horizon {
-        Horizon::with(market::library().into_iter().step_by(9).collect())
+        Horizon::with("horizon", market::library().into_iter().step_by(9).collect())
     }
 
     fn zones(count: usize) -> Vec<Zone> {

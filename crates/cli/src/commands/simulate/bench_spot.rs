@@ -69,6 +69,10 @@ pub struct Args {
     /// The half of each trace that windows are cut from.
     #[arg(long, value_enum, default_value_t = Part::Whole)]
     pub part: Part,
+    /// Also measure horizon-told: horizon with the laws of the very recordings in place of its generic ones, a yardstick of
+    /// what there is to learn.
+    #[arg(long)]
+    pub told: bool,
     /// What a move takes to the other region.
     #[arg(long, default_value = "50GB", value_name = "SIZE")]
     pub checkpoint: Bytes,
@@ -176,6 +180,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.windows = args.windows.map_or(plan.windows, |windows| windows as usize);
     plan.threads = args.threads.map(|threads| threads as usize);
     plan.checkpoint = args.checkpoint;
+    plan.told = args.told;
     plan.part = match args.part {
         Part::Whole => bench::Part::Whole,
         Part::First => bench::Part::FirstHalf,
