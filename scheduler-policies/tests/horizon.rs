@@ -139,7 +139,7 @@ fn moved(desk: &mut Desk, id: JobId, run: RunId) -> RunId {
         desk.work(run, Millis::from_mins(1), 10 * run.epoch);
         minutes += 1;
     }
-    assert_eq!(desk.run(run).end, Some(EndReason::Preempted), "it stays where it is");
+    assert_eq!(desk.run(run).end, Some(EndReason::Moved), "it stays where it is");
     assert!(desk.run(run).save_on_drain);
     desk.checkpoint(run, 1, 10 * run.epoch);
     desk.exit(run, 143);

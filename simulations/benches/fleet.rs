@@ -1,5 +1,5 @@
-//! The whole scheduler in the loop: events a second of core, engine, ledger and world together, and of the event kernel
-//! beside a plain priority queue.
+//! The whole scheduler in the loop: events a second of core, engine, ledger and world together; of the event kernel beside a
+//! plain priority queue; and what many runs gain from all cores.
 
 use std::collections::BinaryHeap;
 use std::hint::black_box;
@@ -8,8 +8,10 @@ use std::time::Instant;
 
 use leeway_model::{Millis, Timestamp};
 use leeway_simulations::fleet::scenario::{Named, build::Choice};
+use leeway_simulations::fleet::study::{self, Plan};
 use leeway_simulations::fleet::{self, Setup, store::Fleeting};
 use leeway_simulations::kernel::Kernel;
+use leeway_simulations::parallel;
 use leeway_simulations::random::stream;
 use leeway_store::{MemoryStore, Store};
 
@@ -164,10 +166,38 @@ fn kernels(pending: usize) {
     println!("kernel, {pending} pending: {ours:.0} ns, plain heap {plain:.0} ns: {:.2} of it", plain / ours);
 }
 
+/// Runs of a ready scenario, as a sweep does them, on one core and on all.
+fn sweep(runs: u64) {
+    let policy = "whole-bill".parse().expect("it is a valid name");
+    let scenario = Named::read("price-storm").expect("it is a ready scenario");
+    let mut plan = Plan {
+        scenario,
+        history: None,
+        policies: vec![policy],
+        seeds: (1..=runs).collect(),
+        threads: 1,
+        checked: false,
+    };
+    let time = |plan: &Plan| {
+        let began = Instant::now();
+        let all = study::study(plan, &|_| false, &|_| {}).expect("the scenario is sound");
+        assert_eq!(all.len(), plan.seeds.len());
+        began.elapsed().as_secs_f64()
+    };
+    // Files have been read and tables made once.
+    time(&Plan { seeds: vec![1], ..plan.clone() });
+    let one = time(&plan);
+    plan.threads = parallel::cores();
+    let all = time(&plan);
+    let efficiency = one / all / plan.threads as f64;
+    println!("{runs} runs on one core {one:.2} s, on {} {all:.2} s: {efficiency:.2} of each core", plan.threads);
+}
+
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--test");
     if quick {
         loop_of("loop", Fleeting::default(), steady(200, 20, 4));
+        sweep(2);
         return;
     }
     kernels(10_000);
@@ -177,6 +207,8 @@ fn main() {
     for jobs in [50_000, 200_000] {
         loop_of("  store that keeps nothing", Fleeting::default(), steady(jobs, 10_000, 500));
     }
+    println!("price-storm:");
+    sweep(64);
     println!("a year, 50 clusters:");
     for jobs in [300_000, 1_000_000, 3_000_000] {
         loop_of("  store that keeps nothing", Fleeting::default(), year(jobs));

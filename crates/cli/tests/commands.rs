@@ -201,6 +201,25 @@ async fn a_dry_run_shows_bills_and_rejections_and_submits_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_said_of_a_deadline_is_said_at_the_launch_in_a_dry_run_and_at_a_retry() {
+    let warning = pb::Reason { code: "DEADLINE_TOO_CLOSE".into(), message: "it cannot be met".into() };
+    let jobs = [("j-1".to_owned(), [Failed].into())];
+    let fake = Fake::start(State { warnings: vec![warning], jobs: jobs.into(), ..State::default() }).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = job_file(&dir, "run: echo\nname: x\ndeadline: +1h\n");
+    let launch = ["jobs", "launch", &file];
+    for words in [&launch[..], &["jobs", "launch", &file, "--dryrun"], &["jobs", "retry", "j-1"]] {
+        let ran = fake.leeway(words).await;
+        assert!(ran.out.contains("\nwarning: it cannot be met [DEADLINE_TOO_CLOSE]"), "{words:?}: {ran:?}");
+    }
+    let code = |value: &serde_json::Value| value["warnings"][0]["code"].as_str().map(str::to_owned);
+    let told = Some("DEADLINE_TOO_CLOSE".to_owned());
+    assert_eq!(code(&fake.leeway(&["--json", "jobs", "launch", &file]).await.json()["submitted"][0]), told);
+    assert_eq!(code(&fake.leeway(&["--json", "jobs", "launch", &file, "--dryrun"]).await.json()["dryrun"][0]), told);
+    assert_eq!(code(&fake.leeway(&["--json", "jobs", "retry", "j-1"]).await.json()), told);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_queue_hides_what_has_ended_unless_asked() {
     let jobs = [("j-1", Succeeded), ("j-2", Running)].map(|(id, state)| (id.to_owned(), [state].into()));
     let fake = Fake::start(State { jobs: jobs.into(), ..State::default() }).await;

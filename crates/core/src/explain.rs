@@ -21,6 +21,8 @@ pub struct Explanation {
     /// How the offers look to it now, while it waits for a place.
     pub evaluation: Option<Evaluation>,
     pub policy: Name,
+    /// What is to be said of its deadline.
+    pub warnings: Vec<Reason>,
 }
 
 impl Scheduler {
@@ -29,13 +31,24 @@ impl Scheduler {
         let runs = self.runs_of(id).map(|run| (run.clone(), self.tables.decisions.get(&run.id).cloned())).collect();
         let evaluation = (job.state == JobState::Pending).then(|| self.evaluate(&job));
         let policy = self.policy_of(&job).0.clone();
-        Some(Explanation { reason: self.reason(&job), runs, evaluation, policy, job })
+        let warnings = self.warnings(id);
+        Some(Explanation { reason: self.reason(&job), runs, evaluation, policy, warnings, job })
     }
 
     /// How every offer looks to a job that is not submitted.
     pub fn dry_run(&self, spec: JobSpec) -> Result<Evaluation, Refused> {
         self.check_spec(&spec)?;
         Ok(self.evaluate(&self.imagined(spec)))
+    }
+
+    /// What is to be said of a job's deadline until it has ended.
+    pub fn warnings(&self, id: JobId) -> Vec<Reason> {
+        self.job(id).filter(|job| !job.state.is_terminal()).map(|job| self.doubts(job)).unwrap_or_default()
+    }
+
+    /// The same of a job that is not submitted.
+    pub fn warnings_for(&self, spec: &JobSpec) -> Vec<Reason> {
+        self.doubts(&self.imagined(spec.clone()))
     }
 
     /// Name of the policy that would place such a job.

@@ -73,7 +73,7 @@ impl Scheduler {
                 fail("NO_VALID_CHECKPOINT", "no committed checkpoint could be verified; retry to start afresh".into())
             }
             EndReason::Interrupted | EndReason::Lost => self.after_interruption(job),
-            EndReason::Preempted => Next::Again(StartReason::Preempted, None, self.now),
+            EndReason::Moved => Next::Again(StartReason::Moved, None, self.now),
             EndReason::OutOfBudget => self.after_budget(job),
             EndReason::Saved => self.after_save(job, run),
             EndReason::Failed { exit_code } => self.after_failure(job, *exit_code),

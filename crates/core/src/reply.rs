@@ -34,6 +34,8 @@ pub struct Submitted {
     pub job: JobId,
     pub state: JobState,
     pub reason: Option<Reason>,
+    /// What is to be said of its deadline.
+    pub warnings: Vec<Reason>,
     /// The request id was seen before; this is the job it made.
     pub replayed: bool,
 }

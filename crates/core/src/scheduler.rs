@@ -179,6 +179,7 @@ impl Scheduler {
                             if let Some(job) = self.job(submitted.job) {
                                 submitted.state = job.state;
                                 submitted.reason = self.reason(job);
+                                submitted.warnings = self.doubts(job);
                             }
                             submitted
                         })

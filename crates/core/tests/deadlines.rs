@@ -71,7 +71,7 @@ fn behind_an_even_pace_it_buys_on_demand_and_goes_back_when_it_is_ahead() {
     assert_eq!(desk.run(first).end, None, "there is no spot to go back to");
     markets(&mut desk, 4);
     until_it_moves(&mut desk, first, 116);
-    assert_eq!(desk.run(first).end, Some(EndReason::Preempted));
+    assert_eq!(desk.run(first).end, Some(EndReason::Moved));
     assert!(desk.run(first).save_on_drain, "nothing is lost by the move");
     desk.checkpoint(first, 2, 116);
     desk.exit(first, 143);
@@ -104,7 +104,7 @@ fn a_run_on_spot_leaves_it_while_a_loss_could_still_be_made_up_for() {
     desk.up(run);
     // It works for hours and saves nothing, so that a loss would cost all of it.
     until_it_moves(&mut desk, run, 0);
-    assert_eq!(desk.run(run).end, Some(EndReason::Preempted));
+    assert_eq!(desk.run(run).end, Some(EndReason::Moved));
     let left = desk.job(id).spec.time.deadline.unwrap().since(desk.now);
     assert!(left > Millis::from_hours(10), "the whole of the work still fits: {left}");
     desk.checkpoint(run, 1, 300);
@@ -148,4 +148,75 @@ fn a_dry_run_ranks_first_what_a_submission_would_take_and_says_why() {
     let spec = timed(&desk, Millis::from_hours(30));
     let told = desk.scheduler.dry_run(spec).unwrap();
     assert_eq!((&*told.reason.unwrap().code, told.why), ("POLICY_WAITS", None));
+}
+
+/// Codes of what is said of a job's deadline when it is submitted.
+fn doubts(spec: JobSpec) -> Vec<(String, String)> {
+    let mut desk = Desk::new();
+    let foretold = desk.scheduler.warnings_for(&spec);
+    let told = desk.try_submit(spec).unwrap();
+    assert_eq!(told.warnings, foretold, "a dry run says the same");
+    assert_eq!(desk.scheduler.explain(told.job).unwrap().warnings, told.warnings);
+    told.warnings.iter().map(|reason| (reason.code.to_string(), reason.message.to_string())).collect()
+}
+
+#[test]
+fn nothing_is_said_of_a_deadline_that_is_protected_and_of_none() {
+    assert_eq!(doubts(timed(&Desk::new(), Millis::from_hours(14))), []);
+    assert_eq!(doubts(job("train")), []);
+}
+
+#[test]
+fn a_deadline_that_cannot_be_met_is_told_with_what_it_would_take() {
+    let told = doubts(timed(&Desk::new(), Millis::from_hours(5)));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "DEADLINE_TOO_CLOSE");
+    assert!(told[0].1.contains("it is 5h from now") && told[0].1.contains("'estimate'"), "{}", told[0].1);
+}
+
+#[test]
+fn a_deadline_that_nothing_protects_is_told_with_why() {
+    use leeway_model::resources::SpotPolicy;
+    let with = |change: &dyn Fn(&mut JobSpec)| {
+        let mut spec = timed(&Desk::new(), Millis::from_hours(30));
+        change(&mut spec);
+        let told = doubts(spec);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].0, "DEADLINE_UNPROTECTED");
+        told[0].1.clone()
+    };
+    assert!(with(&|spec| spec.resources[0].spot = SpotPolicy::Spot).contains("say spot_policy: auto"));
+    let hourly = with(&|spec| spec.resources[0].max_hourly_cost = Some(support::usd("1.50")));
+    assert!(hourly.contains("max_hourly_cost") && hourly.contains("on-demand"), "{hourly}");
+    let cap = with(&|spec| spec.money.max_cost = Some(support::dollars("15")));
+    assert!(cap.contains("max_cost of 15.00") && cap.contains("raise it"), "{cap}");
+    assert!(with(&|spec| spec.checkpoint = None).contains("without 'checkpoint'"));
+}
+
+#[test]
+fn a_deadline_that_rests_on_a_guess_is_told() {
+    let mut spec = timed(&Desk::new(), Millis::from_hours(30));
+    spec.time.estimate = None;
+    let told = doubts(spec);
+    assert!(told.iter().any(|(code, message)| code == "DEADLINE_WITHOUT_ESTIMATE" && message.contains("'estimate'")));
+}
+
+#[test]
+fn a_deadline_that_is_past_binds_a_retry_no_more() {
+    let mut desk = Desk::new();
+    let spec = timed(&desk, Millis::from_hours(14));
+    let id = desk.submit(spec);
+    desk.apply(Event::JobCancelled { job: id, by: name("ada") });
+    let first = desk.newest(id);
+    desk.gone(first);
+    desk.pass(Millis::from_hours(15));
+    let reply = desk.apply(Event::JobRetried { job: id });
+    assert!(matches!(reply, Reply::Job(_)), "{reply:?}");
+    let run = desk.newest(id);
+    assert_eq!(capacity(&desk, run), Spot, "on demand would save nothing any more");
+    let warnings = desk.scheduler.warnings(id);
+    assert_eq!(&*warnings[0].code, "DEADLINE_PAST");
+    desk.up(run);
+    desk.work(run, Millis::from_hours(2), 10);
+    assert_eq!(desk.run(run).end, None, "nobody asks it to hurry");
 }

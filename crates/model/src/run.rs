@@ -91,8 +91,8 @@ pub enum EndReason {
     Interrupted,
     /// The machine went without a word.
     Lost,
-    /// Our own choice: something else needed the place, or a better place was found.
-    Preempted,
+    /// Our own choice: the job is better off elsewhere.
+    Moved,
     /// The budget or the job's own cap could not pay for more.
     OutOfBudget,
     OverMaxDuration,
@@ -116,7 +116,7 @@ impl EndReason {
             Self::Saved => "saved",
             Self::Interrupted => "interrupted",
             Self::Lost => "lost",
-            Self::Preempted => "preempted",
+            Self::Moved => "moved",
             Self::OutOfBudget => "out-of-budget",
             Self::OverMaxDuration => "over-max-duration",
             Self::Cancelled => "cancelled",

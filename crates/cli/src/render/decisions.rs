@@ -39,9 +39,15 @@ pub fn terms(bill: &pb::Bill, currency: &str) -> Vec<(String, String)> {
     rows
 }
 
+/// The answer of a dry run.
+pub fn dry_run(name: &str, answer: &pb::DryRunJobResponse, limits: &str, view: &View) -> String {
+    let found = answer.evaluation.clone().unwrap_or_default();
+    evaluation(name, &found, limits, &answer.warnings, view)
+}
+
 /// What would be decided about a job now: the answer of a dry run, or of `explain` for a job that waits. `limits` are
 /// the job's own, since what is rejected may be rejected for them.
-pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &View) -> String {
+fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, warnings: &[pb::Reason], view: &View) -> String {
     let rejected = evaluation.rejected.iter().map(|count| u64::from(count.count)).sum::<u64>();
     let mut text = format!(
         "{} by the policy {} at {}\n{} can take it, {rejected} cannot",
@@ -59,6 +65,7 @@ pub fn evaluation(name: &str, evaluation: &pb::Evaluation, limits: &str, view: &
     if !limits.is_empty() {
         text += &format!("\nlimits: {limits}");
     }
+    text += &super::jobs::warnings(warnings);
     if !evaluation.candidates.is_empty() {
         text += &format!("\n\nCandidates, best first\n{}", candidates(&evaluation.candidates, view));
         text += &holds(evaluation);
@@ -113,12 +120,12 @@ pub fn limits(spec: &pb::JobSpec, spent_micros: i64, currency: &str) -> String {
 /// The decision behind each run, and what stands in the way of the next one.
 pub fn explain(answer: &pb::ExplainJobResponse, view: &View) -> String {
     let job = answer.job.clone().unwrap_or_default();
-    let mut parts = vec![super::jobs::change(&job)];
+    let mut parts = vec![super::jobs::change(&job) + &super::jobs::warnings(&answer.warnings)];
     parts.extend(answer.decisions.iter().map(|one| decision(one, view)));
     if let Some(present) = &answer.evaluation {
         let spec = job.spec.clone().unwrap_or_default();
         let spent = job.posted.as_ref().map_or(0, |bill| bill.total_micros);
-        parts.push(evaluation("next run", present, &limits(&spec, spent, &job.currency), view));
+        parts.push(evaluation("next run", present, &limits(&spec, spent, &job.currency), &[], view));
     }
     if parts.len() == 1 {
         parts.push("nothing was decided about it yet".to_owned());
@@ -272,9 +279,9 @@ mod tests {
     #[test]
     fn a_dry_run_shows_every_term_and_every_rejection() {
         let found = samples::evaluation();
-        let wide = evaluation("resnet", &found, "", &samples::view(None));
+        let wide = evaluation("resnet", &found, "", &[], &samples::view(None));
         insta::assert_snapshot!("dryrun", wide);
-        insta::assert_snapshot!("dryrun_80", evaluation("resnet", &found, "", &samples::view(Some(80))));
+        insta::assert_snapshot!("dryrun_80", evaluation("resnet", &found, "", &[], &samples::view(Some(80))));
         for rejection in &found.rejections {
             assert!(wide.contains(&rejection.detail), "{}", rejection.detail);
         }
@@ -283,7 +290,7 @@ mod tests {
     #[test]
     fn both_layouts_hold_the_same_amounts() {
         let found = samples::evaluation();
-        let narrow = evaluation("resnet", &found, "", &samples::view(Some(70)));
+        let narrow = evaluation("resnet", &found, "", &[], &samples::view(Some(70)));
         for candidate in &found.candidates {
             for (which, name, _) in TERMS {
                 let amount = money(term(candidate.bill.as_ref(), which), "USD");
@@ -297,10 +304,10 @@ mod tests {
     fn a_bill_fits_a_hundred_columns_wherever_it_is_printed() {
         let found = samples::evaluation();
         for width in [None, Some(100)] {
-            let text = evaluation("resnet", &found, "", &samples::view(width));
+            let text = evaluation("resnet", &found, "", &[], &samples::view(width));
             assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         }
-        let wide = evaluation("resnet", &found, "", &samples::view(Some(200)));
+        let wide = evaluation("resnet", &found, "", &[], &samples::view(Some(200)));
         assert!(wide.contains("  COMPUTE "), "there is room for a row each: {wide}");
     }
 
@@ -311,7 +318,7 @@ mod tests {
             bill.lines.retain(|line| line.term() == pb::Term::Compute);
             bill.total_micros = bill.lines.iter().map(|line| line.amount_micros).sum();
         }
-        insta::assert_snapshot!("dryrun_one_term", evaluation("resnet", &found, "", &samples::view(None)));
+        insta::assert_snapshot!("dryrun_one_term", evaluation("resnet", &found, "", &[], &samples::view(None)));
     }
 
     #[test]
@@ -323,7 +330,7 @@ mod tests {
         spec.resources = vec![request(Some(2_500_000_000)), request(None), request(Some(1_000_000_000))];
         let text = limits(&spec, 0, "USD");
         assert_eq!(text, "max_cost $250.00; max_hourly_cost $1.00/h or $2.50/h");
-        assert!(evaluation("x", &samples::evaluation(), &text, &samples::view(None)).contains(&text));
+        assert!(evaluation("x", &samples::evaluation(), &text, &[], &samples::view(None)).contains(&text));
     }
 
     #[test]
@@ -354,7 +361,7 @@ mod tests {
         let reason = pb::Reason { code: "NO_CAPACITY".into(), message: "no machine is free".into() };
         let found =
             pb::Evaluation { candidates: vec![], rejections: vec![], reason: Some(reason), ..samples::evaluation() };
-        insta::assert_snapshot!("dryrun_none", evaluation("resnet", &found, "", &samples::view(None)));
+        insta::assert_snapshot!("dryrun_none", evaluation("resnet", &found, "", &[], &samples::view(None)));
     }
 
     #[test]

@@ -266,7 +266,13 @@ pub fn submitted(name: &str, submitted: &pb::Submitted) -> String {
     let again = if submitted.replayed { " (submitted before)" } else { "" };
     let why = submitted.reason.as_ref().map(|reason| format!(": {} [{}]", plain(&reason.message), reason.code));
     let state = state_word(submitted.state());
-    format!("{} {}{again}: {state}{}", submitted.job_id, plain(name), why.unwrap_or_default())
+    let warnings = warnings(&submitted.warnings);
+    format!("{} {}{again}: {state}{}{warnings}", submitted.job_id, plain(name), why.unwrap_or_default())
+}
+
+/// A line for each thing that is to be said of a job's deadline.
+pub fn warnings(warnings: &[pb::Reason]) -> String {
+    warnings.iter().map(|warning| format!("\nwarning: {} [{}]", plain(&warning.message), warning.code)).collect()
 }
 
 /// A change of a job's state while somebody waits.

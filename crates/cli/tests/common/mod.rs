@@ -36,6 +36,8 @@ pub struct State {
     pub deaf: usize,
     /// How dry runs are answered.
     pub evaluation: pb::Evaluation,
+    /// What is said of every job's deadline.
+    pub warnings: Vec<pb::Reason>,
     pub dry_runs: usize,
     /// Archives by digest.
     pub uploads: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -137,8 +139,13 @@ impl JobService for Fake {
             state.deaf -= 1;
             return Err(Status::unavailable("the line broke"));
         }
-        let submitted =
-            pb::Submitted { job_id: "j-42".into(), replayed, state: pb::JobState::Pending.into(), reason: None };
+        let submitted = pb::Submitted {
+            job_id: "j-42".into(),
+            replayed,
+            state: pb::JobState::Pending.into(),
+            warnings: state.warnings.clone(),
+            ..pb::Submitted::default()
+        };
         Ok(Response::new(pb::SubmitJobResponse { submitted: Some(submitted) }))
     }
 
@@ -185,7 +192,10 @@ impl JobService for Fake {
     }
 
     async fn retry_job(&self, request: Request<pb::RetryJobRequest>) -> Answer<pb::RetryJobResponse> {
-        Ok(Response::new(pb::RetryJobResponse { job: Some(self.job(&request.into_inner().job_id)?) }))
+        Ok(Response::new(pb::RetryJobResponse {
+            job: Some(self.job(&request.into_inner().job_id)?),
+            warnings: self.state.lock().unwrap().warnings.clone(),
+        }))
     }
 
     async fn explain_job(&self, request: Request<pb::ExplainJobRequest>) -> Answer<pb::ExplainJobResponse> {
@@ -196,7 +206,10 @@ impl JobService for Fake {
     async fn dry_run_job(&self, _: Request<pb::DryRunJobRequest>) -> Answer<pb::DryRunJobResponse> {
         let mut state = self.state.lock().unwrap();
         state.dry_runs += 1;
-        Ok(Response::new(pb::DryRunJobResponse { evaluation: Some(state.evaluation.clone()) }))
+        Ok(Response::new(pb::DryRunJobResponse {
+            evaluation: Some(state.evaluation.clone()),
+            warnings: state.warnings.clone(),
+        }))
     }
 
     async fn stream_logs(&self, request: Request<pb::StreamLogsRequest>) -> Answer<Self::StreamLogsStream> {

@@ -43,7 +43,13 @@ impl Scheduler {
             spec.depends_on.extend(after);
             *self.open_jobs.entry(spec.owner.clone()).or_default() += 1;
             self.tables.jobs.insert(id, Job::new(id, spec, self.now));
-            results.push(Ok(Submitted { job: id, state: JobState::Pending, reason: None, replayed: false }));
+            results.push(Ok(Submitted {
+                job: id,
+                state: JobState::Pending,
+                reason: None,
+                warnings: Vec::new(),
+                replayed: false,
+            }));
         }
         // Jobs of one batch may come before those they depend on: first all rows, then their states.
         for id in ids.into_iter().flatten() {
@@ -297,7 +303,9 @@ fn replay(known: &Request, key: &RequestKey) -> Reply {
         ));
     }
     let results = known.jobs.iter().map(|made| match made {
-        Ok(job) => Ok(Submitted { job: *job, state: JobState::Pending, reason: None, replayed: true }),
+        Ok(job) => {
+            Ok(Submitted { job: *job, state: JobState::Pending, reason: None, warnings: Vec::new(), replayed: true })
+        }
         Err(denial) => {
             let message = format!("{} ({})", denial.message, denial.code);
             Err(Refused::new(RefusedKind::Precondition, "REFUSED_BEFORE", message))

@@ -99,7 +99,7 @@ impl Scheduler {
     }
 
     fn weighs_waiting(&self, job: &Job) -> bool {
-        job.spec.time.deadline.is_some() && self.config.deadline_policy.as_ref() == Some(self.policy_of(job).0)
+        self.deadline_of(job).is_some() && self.config.deadline_policy.as_ref() == Some(self.policy_of(job).0)
     }
 
     /// Whether waiting for an offer has come to nothing: it took no run after it had cooled down, or none of this job.

@@ -23,6 +23,11 @@ use crate::scheduler::Scheduler;
 const REVIEW: Millis = Millis::from_mins(10);
 
 impl Scheduler {
+    /// A job's deadline as long as it binds: once it is past, nothing is gained any more by what it would cost to hurry.
+    pub(crate) fn deadline_of(&self, job: &Job) -> Option<Timestamp> {
+        job.spec.time.deadline.filter(|deadline| self.now < *deadline)
+    }
+
     /// The best places for a job that the market cannot take back.
     pub(super) fn calm_places(&self, job: &Job, view: &JobView<'_>, economics: &Economics<'_>) -> Vec<Place> {
         let (_, policy) = self.policy_of(job);
@@ -33,7 +38,7 @@ impl Scheduler {
 
     /// See the head of this file; `None` without a deadline, or without a place that would do.
     pub(super) fn last_call(&self, job: &Job, calm: &[Place]) -> Option<Timestamp> {
-        let deadline = job.spec.time.deadline?;
+        let deadline = self.deadline_of(job)?;
         let least = calm.iter().map(|place| place.ranked.scored.expected_time).min()?;
         Some(deadline.before(least.saturating_add(score::changeover(&self.config, job))))
     }
@@ -51,7 +56,7 @@ impl Scheduler {
     fn may_move(&self, run: &Run) -> bool {
         run.state == RunState::Running
             && run.end.is_none()
-            && self.job(run.id.job).is_some_and(|job| job.spec.time.deadline.is_some() && job.spec.checkpoint.is_some())
+            && self.job(run.id.job).is_some_and(|job| self.deadline_of(job).is_some() && job.spec.checkpoint.is_some())
     }
 
     /// When a run is asked next.
@@ -101,7 +106,7 @@ impl Scheduler {
 
     fn make_move(&mut self, id: RunId, why: Box<str>) {
         self.remark(id, Reason::new("MOVES", why));
-        self.drain(id, EndReason::Preempted, self.config.launch.drain, true);
+        self.drain(id, EndReason::Moved, self.config.launch.drain, true);
     }
 
     /// Work left of a program that runs: what it reported, else as far as its clock tells.

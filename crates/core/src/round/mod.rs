@@ -3,6 +3,7 @@
 
 mod cheaper;
 mod deadline;
+mod doubts;
 pub mod filter;
 pub mod fleet;
 mod lines;
@@ -187,7 +188,7 @@ impl Scheduler {
     /// gives way to the next.
     pub(crate) fn policy_of(&self, job: &Job) -> (&Name, &std::sync::Arc<dyn Policy>) {
         let own = job.spec.policy.as_ref().and_then(|name| self.policies.get_named(name));
-        let timed = self.config.deadline_policy.as_ref().filter(|_| job.spec.time.deadline.is_some());
+        let timed = self.config.deadline_policy.as_ref().filter(|_| self.deadline_of(job).is_some());
         let own = own.or_else(|| timed.and_then(|name| self.policies.get_named(name)));
         own.or_else(|| self.policies.get_named(&self.config.default_policy)).expect("the default policy is installed")
     }

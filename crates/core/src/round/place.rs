@@ -99,7 +99,7 @@ impl Scheduler {
         // Capacity that nobody takes back goes first where spot took the job too often, or where the deadline leaves no time
         // for another loss; where the budget cannot pay for it, the rest follows.
         let hounded = self.is_hounded(job);
-        let timed = job.spec.time.deadline.is_some();
+        let timed = self.deadline_of(job).is_some();
         let mut calm = if hounded || timed { self.calm_places(job, &view, economics) } else { Vec::new() };
         let last_call = self.last_call(job, &calm);
         let plans = timed && policy.plans();

@@ -97,6 +97,7 @@ fn submitted(submitted: &leeway_core::reply::Submitted) -> pb::Submitted {
         replayed: submitted.replayed,
         state: pb::JobState::from(submitted.state).into(),
         reason: submitted.reason.as_ref().map(Into::into),
+        warnings: submitted.warnings.iter().map(Into::into).collect(),
     }
 }
 
@@ -281,8 +282,10 @@ impl JobService for Jobs {
 
     async fn retry_job(&self, request: Request<pb::RetryJobRequest>) -> Result<Response<pb::RetryJobResponse>, Status> {
         let job = check::job_id("job_id", &request.into_inner().job_id)?;
-        let job = self.ask_job(Event::JobRetried { job }).await?;
-        Ok(Response::new(pb::RetryJobResponse { job: Some(job) }))
+        let retried = self.ask_job(Event::JobRetried { job }).await?;
+        let warnings = self.0.handle.read(move |view| view.scheduler.warnings(job)).await?;
+        let warnings = warnings.iter().map(Into::into).collect();
+        Ok(Response::new(pb::RetryJobResponse { job: Some(retried), warnings }))
     }
 
     async fn explain_job(
@@ -307,6 +310,7 @@ impl JobService for Jobs {
                 .evaluation
                 .as_ref()
                 .map(|found| evaluation(found, now, &explanation.policy, reason, ledger)),
+            warnings: explanation.warnings.iter().map(Into::into).collect(),
         }))
     }
 
@@ -319,13 +323,17 @@ impl JobService for Jobs {
         settle([&mut request.spec], self.0.clock.now());
         let spec = check::required("spec", request.spec)?.into_model(ledger).within("spec")?;
         let look = move |view: &mut crate::driver_loop::View<'_>| {
-            (view.scheduler.policy_for(&spec), view.scheduler.dry_run(spec), view.now)
+            let warnings = view.scheduler.warnings_for(&spec);
+            (view.scheduler.policy_for(&spec), view.scheduler.dry_run(spec), warnings, view.now)
         };
-        let (policy, found, now) = self.0.handle.read(look).await?;
+        let (policy, found, warnings, now) = self.0.handle.read(look).await?;
         let found = found.map_err(|refusal| refused(&refusal))?;
         let nothing = Reason::new("NO_PLACE", "no offer can take this job now; the rejections say why");
         let reason = found.candidates.is_empty().then_some(&nothing);
-        Ok(Response::new(pb::DryRunJobResponse { evaluation: Some(evaluation(&found, now, &policy, reason, ledger)) }))
+        Ok(Response::new(pb::DryRunJobResponse {
+            evaluation: Some(evaluation(&found, now, &policy, reason, ledger)),
+            warnings: warnings.iter().map(Into::into).collect(),
+        }))
     }
 
     type StreamLogsStream = ReceiverStream<Result<pb::StreamLogsResponse, Status>>;

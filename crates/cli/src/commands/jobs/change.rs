@@ -46,7 +46,13 @@ pub(super) async fn cancel(job_ids: Vec<String>, client: Client, terminal: &Term
 
 pub(super) async fn retry(job_id: String, client: Client, terminal: &Terminal) -> Result<Exit, Failure> {
     let answer = client.ask_once(client.jobs().retry_job(pb::RetryJobRequest { job_id })).await;
-    let job = answer.map_err(Failure::about_job)?.job.unwrap_or_default();
-    terminal.show(|_| render::jobs::change(&job), || json::of("Job", &job))?;
+    let pb::RetryJobResponse { job, warnings } = answer.map_err(Failure::about_job)?;
+    let job = job.unwrap_or_default();
+    let value = || {
+        let mut value = json::of("Job", &job);
+        value["warnings"] = json::list("Reason", &warnings);
+        value
+    };
+    terminal.show(|_| render::jobs::change(&job) + &render::jobs::warnings(&warnings), value)?;
     Ok(Exit::Success)
 }

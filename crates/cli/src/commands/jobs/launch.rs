@@ -164,23 +164,26 @@ async fn dry_run(jobs: &[JobFile], currency: Currency, client: &Client, terminal
         let answer = client.ask(|| async { client.jobs().dry_run_job(request.clone()).await }).await?;
         let limits =
             render::decisions::limits(request.spec.as_ref().unwrap_or(&pb::JobSpec::default()), 0, currency.as_str());
-        found.push((job.spec.name.as_str(), limits, answer.evaluation.unwrap_or_default()));
+        found.push((job.spec.name.as_str(), limits, answer));
     }
     terminal.show(
         |view| {
-            let texts = found
-                .iter()
-                .map(|(name, limits, evaluation)| render::decisions::evaluation(name, evaluation, limits, view));
+            let texts =
+                found.iter().map(|(name, limits, answer)| render::decisions::dry_run(name, answer, limits, view));
             texts.collect::<Vec<_>>().join("\n\n")
         },
         || {
-            let one = |(name, _, evaluation): &(&str, String, pb::Evaluation)| {
-                json!({ "name": name, "evaluation": json::of("Evaluation", evaluation) })
+            let one = |(name, _, answer): &(&str, String, pb::DryRunJobResponse)| {
+                let mut value = json::of("DryRunJobResponse", answer);
+                value["name"] = (*name).into();
+                value
             };
             json!({ "dryrun": found.iter().map(one).collect::<Vec<_>>() })
         },
     )?;
-    let all_fit = found.iter().all(|(_, _, evaluation)| !evaluation.candidates.is_empty());
+    let fits =
+        |answer: &pb::DryRunJobResponse| answer.evaluation.as_ref().is_some_and(|one| !one.candidates.is_empty());
+    let all_fit = found.iter().all(|(_, _, answer)| fits(answer));
     Ok(if all_fit { Exit::Success } else { Exit::NothingFits })
 }
 
