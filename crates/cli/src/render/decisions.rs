@@ -223,8 +223,8 @@ fn sheet(candidates: &[pb::Candidate], terms: &[Named], view: &View, width: usiz
         for (which, name, _) in terms {
             line(name, &|_, one| money(term(one.bill.as_ref(), *which), &one.currency));
         }
-        line("total", &|_, one| money(one.bill.as_ref().map_or(0, |bill| bill.total_micros), &one.currency));
-        line("time", &|_, one| length(one.expected_time_ms));
+        line("expected total", &|_, one| money(one.bill.as_ref().map_or(0, |bill| bill.total_micros), &one.currency));
+        line("expected time", &|_, one| length(one.expected_time_ms));
         if chunk.iter().any(|one| !one.assumed.is_empty()) {
             line("assumed", &|_, one| assumed(one));
         }
@@ -370,6 +370,7 @@ mod tests {
             job: Some(samples::running_job()),
             decisions: vec![samples::decision()],
             evaluation: Some(samples::evaluation()),
+            warnings: vec![pb::Reason { code: "DEADLINE_UNPROTECTED".into(), message: "spot may be taken".into() }],
         };
         insta::assert_snapshot!("explain", explain(&answer, &samples::view(None)));
         insta::assert_snapshot!("explain_empty", explain(&pb::ExplainJobResponse::default(), &samples::view(None)));
