@@ -269,6 +269,8 @@ async fn wrong_usage_is_2_also_as_json() {
         &["jobs", "lanch"][..],
         &["jobs", "status"],
         &["--server", "ftp://x", "jobs", "queue"],
+        &["jobs", "launch", "train.yaml", "--request-id", ""],
+        &["serve", "--example", "--check"],
         &["jobs", "queue", "--limit", "0"],
     ] {
         let ran = leeway("http://127.0.0.1:1", arguments).await;
@@ -286,6 +288,13 @@ async fn what_needs_no_server_works_without_one() {
     assert!(ran.code == 0 && ran.out.contains("resources:"));
     let policies = leeway(nowhere, &["policies", "--json"]).await.json();
     assert!(policies.as_array().unwrap().iter().any(|one| one["is_default"] == true && one["name"] == "whole-bill"));
+    let example = leeway(nowhere, &["serve", "--example"]).await;
+    assert!(example.code == 0 && example.out.contains("[lease]"), "{example:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("leeway.toml");
+    std::fs::write(&path, &example.out).unwrap();
+    let checked = leeway(nowhere, &["serve", "--check", "--config", path.to_str().unwrap()]).await;
+    assert!(checked.code == 0 && checked.out.contains("sound"), "{checked:?}");
     assert!(leeway(nowhere, &["completions", "bash"]).await.out.contains("leeway"));
     for arguments in [&["--help"][..], &["jobs", "launch", "--help"], &["help", "jobs", "status"], &["--version"]] {
         assert_eq!(leeway(nowhere, arguments).await.code, 0, "{arguments:?}");

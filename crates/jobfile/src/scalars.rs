@@ -81,7 +81,8 @@ impl Field<'_> {
 
     /// An instant, or a length from now on such as `+6h`, which is given back as well; it must lie ahead.
     pub fn deadline(&self, now: Timestamp, report: &mut Report) -> Option<(Timestamp, Option<Millis>)> {
-        const FIX: &str = "write an instant such as 2026-03-14T15:09:26Z or a length from now such as +6h";
+        const FIX: &str =
+            "write an instant such as 2026-03-14T15:09:26Z, or a length from now in whole units, such as +6h or +90m";
         let Some(text) = self.literal() else {
             self.wrong_type("an instant", FIX, report);
             return None;

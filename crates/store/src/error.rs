@@ -25,9 +25,11 @@ pub enum Error {
     #[error(
         "{place}, which says how far the journal is durable, is missing or cannot be read: the journal ends at entry \
          {head}, and acknowledged entries after it may be lost; bring the file back from a copy of the same moment, or \
-         import the last export into a new directory, or go on with what is here by 'leeway store adopt --restored'"
+         import the last export into a new directory, or go on with what is here by 'leeway store adopt --restored \
+         {dir}'"
     )]
     MarkMissing {
+        dir: PathBuf,
         /// File, relative to the data directory.
         place: String,
         head: Index,
@@ -90,6 +92,10 @@ impl Error {
             Error::TooLarge { .. } => "STORE_ENTRY_TOO_LARGE",
             Error::HistoryTrimmed { .. } => "STORE_HISTORY_TRIMMED",
         }
+    }
+
+    pub(crate) fn mark_missing(dir: &Path, head: Index) -> Error {
+        Error::MarkMissing { dir: dir.to_path_buf(), place: crate::journal::MARK_PLACE.to_owned(), head }
     }
 
     /// True when an `append` was refused cleanly: nothing of the entry was kept and the store goes on.

@@ -160,5 +160,5 @@ fn refuse_short_journal(dir: &Path, options: &Options) -> Result<(), Error> {
     let seen = index.applied.head.index;
     index::discard(index);
     let scan = journal::scan(&dir.join("journal"), &mut |_| Ok(()))?;
-    if seen > scan.head.index { Err(behind_index(&scan, seen)) } else { Ok(()) }
+    if seen > scan.head.index { Err(behind_index(dir, &scan, seen)) } else { Ok(()) }
 }

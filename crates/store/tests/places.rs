@@ -64,7 +64,8 @@ fn s_03_without_a_mark_nobody_can_say_that_nothing_was_cut_off_and_the_store_is_
         let error = open(dir.path()).expect_err(what);
         assert_eq!(error.code(), "STORE_MARK_MISSING", "{what}");
         let told = error.to_string();
-        for part in ["journal/head", "ends at entry", "store adopt --restored"] {
+        let advice = format!("store adopt --restored {}", dir.path().display());
+        for part in ["journal/head", "ends at entry", &advice] {
             assert!(told.contains(part), "{what}: {told}");
         }
         let report = verify(dir.path(), Options::small()).unwrap();

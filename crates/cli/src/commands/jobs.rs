@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leeway_model::Name;
+use leeway_proto::limits::REQUEST_ID_MAX;
 
 use self::given::Given;
 use super::{Online, name};
@@ -168,8 +169,16 @@ pub struct LaunchArgs {
     #[arg(long, short, conflicts_with = "wait")]
     pub follow: bool,
     /// Identity of this submission; the same one again gives the same jobs.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = request_id)]
     pub request_id: Option<String>,
+}
+
+/// Reads a request id: what the server takes for one.
+fn request_id(text: &str) -> Result<String, String> {
+    let is_sound = (1..=REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_sound
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("write 1 to {REQUEST_ID_MAX} printable ASCII characters without spaces"))
 }
 
 /// Which jobs to show.

@@ -16,6 +16,7 @@ Settings come from the file, then from the environment (LEEWAY_LEASE__TTL sets l
 The server ends on SIGTERM or SIGINT; running jobs go on, and the next start takes them over.
 
 Examples:
+  leeway serve --example > leeway.toml
   leeway serve --config leeway.toml
   leeway serve --config leeway.toml --check
   leeway serve --config leeway.toml --listen 127.0.0.1:8080 --log-format json";
@@ -45,9 +46,16 @@ pub struct Args {
     /// Read and check the configuration, and start nothing.
     #[arg(long)]
     pub check: bool,
+    /// Print a configuration with every key explained, and start nothing.
+    #[arg(long, conflicts_with = "check")]
+    pub example: bool,
 }
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    if args.example {
+        terminal.show(|_| leeway_server::settings::EXAMPLE.to_owned(), || leeway_server::settings::EXAMPLE.into())?;
+        return Ok(Exit::Success);
+    }
     let settings = settings(args)?;
     if args.check {
         let problems = leeway_server::check_store(&settings);
@@ -139,6 +147,7 @@ mod tests {
             log_format: None,
             log_level: None,
             check: true,
+            example: false,
         }
     }
 

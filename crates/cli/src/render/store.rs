@@ -39,13 +39,16 @@ pub fn verified(report: &Report) -> String {
         lines
             .push(format!("{} in {} at {}: {} ({then})", problem.code, problem.place, problem.offset, problem.message));
     }
+    let count = match report.problems.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
     lines.push(if report.problems.is_empty() {
         "sound: a server can start here".to_owned()
     } else if report.problems.iter().all(|problem| problem.repairable) {
-        format!("{} problems, all of which the next start repairs", report.problems.len())
+        format!("{count} that the next start repairs")
     } else {
-        let problems = report.problems.len();
-        format!("{problems} problems: keep these files, and import the last export into a new directory with 'leeway store import'")
+        format!("{count}: keep these files, and import the last export into a new directory with 'leeway store import'")
     });
     lines.join("\n")
 }
@@ -141,7 +144,7 @@ mod tests {
             repairable,
         };
         let with = |problems| verified(&Report { problems, ..report.clone() });
-        assert!(with(vec![problem(true)]).ends_with("1 problems, all of which the next start repairs"));
+        assert!(with(vec![problem(true)]).ends_with("1 problem that the next start repairs"));
         let told = with(vec![problem(true), problem(false)]);
         assert!(told.contains("2 problems: ") && told.contains("'leeway store import'"), "{told}");
     }

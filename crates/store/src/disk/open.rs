@@ -64,11 +64,11 @@ impl DiskStore {
             }
         });
         if judged.is_ok() && applied.index > scan.head.index {
-            return Err(behind_index(&scan, applied.index));
+            return Err(behind_index(dir, &scan, applied.index));
         }
         // Last, so that damage with a place of its own is named first.
         if scan.mark.is_none() {
-            return Err(Error::MarkMissing { place: journal::MARK_PLACE.to_owned(), head: scan.head.index });
+            return Err(Error::mark_missing(dir, scan.head.index));
         }
         if let Some(tear) = &scan.tear {
             report.cut_bytes = tear.lost_bytes;
@@ -321,10 +321,11 @@ fn disagreement(scan: &Scan, applied: Head, agrees: &Option<bool>) -> Option<Str
 }
 
 /// The journal ends before what the index has seen.
-pub(crate) fn behind_index(scan: &Scan, seen: u64) -> Error {
+pub(crate) fn behind_index(dir: &Path, scan: &Scan, seen: u64) -> Error {
     let reason = format!(
-        "the journal ends at entry {}, but the index has seen entry {seen}; if the journal was restored on purpose, say so by 'leeway store adopt --restored'",
-        scan.head.index
+        "the journal ends at entry {}, but the index has seen entry {seen}; if the journal was restored on purpose, say so by 'leeway store adopt --restored {}'",
+        scan.head.index,
+        dir.display(),
     );
     end_damage(scan, reason)
 }

@@ -115,7 +115,7 @@ pub fn verify(dir: &Path, options: Options) -> Result<Report, Error> {
     match replay(dir, base.as_ref(), applied.map(|applied| applied.head)) {
         Err(error) => report.problem(&error, false),
         Ok(replayed) => {
-            report.journal(&replayed.scan);
+            report.journal(dir, &replayed.scan);
             report.set_rows(&replayed.rows);
             if let Some(index) = index {
                 report.index(index, &replayed);
@@ -193,12 +193,11 @@ impl Report {
         self.problems.push(Problem { code: error.code(), place, offset, message: error.to_string(), repairable });
     }
 
-    fn journal(&mut self, scan: &Scan) {
+    fn journal(&mut self, dir: &Path, scan: &Scan) {
         self.head = scan.head;
         self.marked = scan.marked();
         if scan.mark.is_none() {
-            let error = Error::MarkMissing { place: journal::MARK_PLACE.to_owned(), head: scan.head.index };
-            self.problem(&error, false);
+            self.problem(&Error::mark_missing(dir, scan.head.index), false);
         }
         self.first_entry = scan.segments.first().map_or(0, |segment| segment.first);
         self.entries = scan.segments.iter().map(|segment| segment.last + 1 - segment.first).sum();
