@@ -210,7 +210,8 @@ fn main() {
     println!("price-storm:");
     sweep(64);
     println!("a year, 50 clusters:");
-    for jobs in [300_000, 1_000_000, 3_000_000] {
+    let long = std::env::var_os("LONG").map(|_| 10_000_000);
+    for jobs in [300_000, 1_000_000, 3_000_000].into_iter().chain(long) {
         loop_of("  store that keeps nothing", Fleeting::default(), year(jobs));
     }
 }
