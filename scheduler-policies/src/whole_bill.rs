@@ -1,7 +1,8 @@
 //! `whole-bill`: the place where finishing the job is expected to cost least, everything counted. A place that is
-//! expected to miss the job's deadline comes after every place that is not.
+//! expected to miss the job's deadline comes after every place that is not. A cheaper place that our own runs fill, or that
+//! cools down, is waited for where that is worth it.
 
-use leeway_core::policy::{JobView, Policy, Ranked, Scored, Verdict};
+use leeway_core::policy::{JobView, Later, Policy, Ranked, Scored, Verdict};
 use leeway_model::{Micros, Millis};
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,23 @@ impl Policy for WholeBill {
 
     fn rank(&self, job: &JobView<'_>, place: &Scored) -> Micros {
         if late(job, place).is_some() { place.bill.total().saturating_add(LATE) } else { place.bill.total() }
+    }
+
+    /// With a stated value of time: where the wait, all of it, costs less than the place saves. Without one: where the place is
+    /// far cheaper, and for our own runs to end no longer than the job itself would take.
+    fn awaits(&self, job: &JobView<'_>, best: &Scored, later: &Later) -> bool {
+        let wait = later.opens.since(job.now).saturating_add(later.waited);
+        match job.job.spec.money.value_per_hour {
+            Some(value) => {
+                let saved = best.bill.total().saturating_sub(later.scored.bill.total());
+                value.cost(wait) < saved
+            }
+            None => later.is_far_cheaper && (!later.is_full || wait <= best.expected_time),
+        }
+    }
+
+    fn queues(&self) -> bool {
+        true
     }
 
     fn decide(&self, job: &JobView<'_>, ranked: &[Ranked]) -> Verdict {

@@ -23,5 +23,7 @@ mod same;
 mod shocks;
 #[path = "fleet/transfers.rs"]
 mod transfers;
+#[path = "fleet/waiting.rs"]
+mod waiting;
 #[path = "fleet/worlds.rs"]
 mod worlds;

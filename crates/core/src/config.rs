@@ -21,8 +21,8 @@ pub struct Config {
     pub lease: Lease,
     pub money: Money,
     pub launch: Launch,
-    /// A place whose bill is more than so many times that of one that only cools down is not taken before that one comes
-    /// back. Of on-demand machines, which commonly cost three to four times the spot price, jobs are kept by more than 4.
+    /// A job that does not say what an hour is worth does not take a place whose bill is more than so many times that of one
+    /// that only cools down, or (`whole-bill`) that our own runs fill, before that one comes back. Of on-demand machines, which commonly cost three to four times the spot price, jobs are kept by more than 4.
     pub wait_for_cheaper_factor: f64,
     pub estimates: Estimates,
     pub egress: EgressTable,

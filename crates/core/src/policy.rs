@@ -44,6 +44,18 @@ pub trait Policy: Send + Sync + Debug {
         Verdict::Place { position: 0, why: "lowest expected bill among the places that can be had now".into() }
     }
 
+    /// Whether a job should rather wait for a cheaper place that cannot be had now than take the best that can. Must hold of a
+    /// cheaper or sooner place where it holds of another: the search stops early on the strength of that.
+    fn awaits(&self, job: &JobView<'_>, _best: &Scored, later: &Later) -> bool {
+        !later.is_full && later.is_far_cheaper && job.job.spec.money.value_per_hour.is_none()
+    }
+
+    /// Whether [`awaits`](Self::awaits) is to be asked of places that our own runs fill, too. It costs a look at the cheaper
+    /// ones of them for each job that is placed.
+    fn queues(&self) -> bool {
+        false
+    }
+
     /// Whether it wants an [`Outlook`] for jobs with a deadline. It costs a look at some spot places beside those that can
     /// be had now.
     fn plans(&self) -> bool {
@@ -137,6 +149,21 @@ pub struct Scored {
     /// Share of the launches there that came to machines, recent ones counting most: from 0, where none is known to have
     /// succeeded for long, to 1, as where none was tried.
     pub launched: f64,
+}
+
+/// A place that cannot be had now: it cools down, or our own runs fill it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Later {
+    /// As for a run that begins now.
+    pub scored: Scored,
+    /// When it is expected to take the job.
+    pub opens: Timestamp,
+    pub is_full: bool,
+    /// Whether its money is less than that of the best place by the factor that the installation sets for jobs whose value
+    /// of time nobody stated.
+    pub is_far_cheaper: bool,
+    /// How long the job has waited for a place by now.
+    pub waited: Millis,
 }
 
 /// A place that can be had now.

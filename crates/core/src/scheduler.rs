@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::order::{Order, Waiting};
 use crate::policy::PolicySet;
 use crate::reply::Reply;
+use crate::round::ends::Ends;
 use crate::round::fleet::Fleet;
 use crate::round::queue::Queue;
 use crate::state::rows::{RowError, RowSource};
@@ -43,6 +44,8 @@ pub struct Scheduler {
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Runs that are not released, by the offer they stand on.
     pub(crate) standing: BTreeMap<OfferKey, BTreeSet<RunId>>,
+    /// When these are expected to end.
+    pub(crate) ends: Ends,
     /// Budgets that gained room since the last round.
     pub(crate) roomier: BTreeSet<leeway_model::Name>,
     /// The last round stopped at its bound; another must follow at once.
@@ -72,6 +75,7 @@ impl Scheduler {
             open_jobs: BTreeMap::new(),
             dependents: BTreeMap::new(),
             standing: BTreeMap::new(),
+            ends: Ends::default(),
             roomier: BTreeSet::new(),
             unfinished: false,
             actions: Vec::new(),
@@ -316,6 +320,11 @@ impl Scheduler {
         let standing: Vec<(OfferKey, u32, RunId)> =
             standing.map(|run| (run.offer.clone(), run.nodes, run.id)).collect();
         for (offer, nodes, run) in standing {
+            if let Some(found) = self.fleet.find(&offer)
+                && let Some(decision) = self.tables.decisions.get(&run)
+            {
+                self.ends.expect(run, found, nodes, decision.at.after(decision.chosen.expected_time));
+            }
             self.stand(offer, nodes, run);
             self.set_run_timer(run);
         }

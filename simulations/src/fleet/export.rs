@@ -111,6 +111,7 @@ fn run(row: &Row) -> Vec<(&'static str, Value)> {
         ("cost_micros", Value::Whole(row.cost_micros)),
         ("egress_micros", Value::Whole(row.egress_micros)),
         ("overrun_micros", Value::Whole(row.overrun_micros)),
+        ("time_value_micros", Value::Whole(row.time_value_micros)),
         ("cost_per_work_hour", Value::Real(row.cost_per_work_hour)),
         ("work_hours", Value::Real(row.work_hours)),
         ("lost_hours", Value::Real(row.lost_hours)),
@@ -155,6 +156,7 @@ fn job(job: &Ended) -> Vec<(&'static str, Value)> {
         ("other_machine_hours", Value::Real(job.other.as_hours_f64())),
         ("cost_micros", Value::Whole(job.cost.get())),
         ("egress_micros", Value::Whole(job.egress.get())),
+        ("time_value_micros", Value::Whole(job.time_value.get())),
         ("carbon_kg", Value::Real(job.carbon)),
     ]
 }

@@ -39,6 +39,8 @@ pub struct Ended {
     pub cost: Micros,
     /// Part of it for moving bytes between regions.
     pub egress: Micros,
+    /// What its hours from submission to end were worth, where somebody said.
+    pub time_value: Micros,
     /// Kilograms of CO2, as far as they are known.
     pub carbon: f64,
     /// Where it was, in the order of time.
@@ -100,11 +102,13 @@ impl Ended {
             egress: [Term::InputEgress, Term::CheckpointMove, Term::OutputEgress]
                 .into_iter()
                 .fold(Micros::ZERO, |sum, term| sum.saturating_add(job.posted.get(term))),
+            time_value: Micros::ZERO,
             carbon: 0.0,
             stretches: Box::default(),
             source: known.source,
             over_optimum: None,
         };
+        ended.time_value = job.spec.money.value_per_hour.map_or(Micros::ZERO, |value| value.cost(ended.turnaround()));
         let mut stretches = Vec::new();
         for run in runs {
             let Some(stretch) = Stretch::of(run) else { continue };
@@ -149,6 +153,7 @@ pub struct Sums {
     pub interruptions: u64,
     pub cost: Micros,
     pub egress: Micros,
+    pub time_value: Micros,
     /// Machine-hours of useful work, which is that of jobs that succeeded, of work done twice, and that were paid for as
     /// spot and otherwise.
     pub work_hours: f64,
@@ -174,6 +179,7 @@ impl Sums {
         self.interruptions += u64::from(ended.interruptions);
         self.cost = self.cost.saturating_add(ended.cost);
         self.egress = self.egress.saturating_add(ended.egress);
+        self.time_value = self.time_value.saturating_add(ended.time_value);
         let nodes = f64::from(ended.nodes);
         // Whatever a job did that came to nothing was of no use, and its cost is borne by the rest.
         if ended.state == JobState::Succeeded {

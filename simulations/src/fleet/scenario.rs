@@ -24,10 +24,11 @@ use values::{Money, Range, text};
 use workload::{Fixed, Stream};
 
 /// Scenarios that come with the program: name and text.
-pub const READY: [(&str, &str); 7] = [
+pub const READY: [(&str, &str); 8] = [
     ("single-zone-deadline", include_str!("../../scenarios/single-zone-deadline.toml")),
     ("three-region-deadline", include_str!("../../scenarios/three-region-deadline.toml")),
     ("multi-region-egress", include_str!("../../scenarios/multi-region-egress.toml")),
+    ("shared-pool", include_str!("../../scenarios/shared-pool.toml")),
     ("cluster-month", include_str!("../../scenarios/cluster-month.toml")),
     ("price-storm", include_str!("../../scenarios/price-storm.toml")),
     ("mass-reclaim", include_str!("../../scenarios/mass-reclaim.toml")),

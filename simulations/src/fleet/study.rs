@@ -84,6 +84,9 @@ pub struct Row {
     pub cost_micros: i64,
     pub egress_micros: i64,
     pub overrun_micros: i64,
+    /// What the hours of jobs from submission to end were worth, of those that say it.
+    #[serde(default)]
+    pub time_value_micros: i64,
     /// Dollars for a machine-hour of useful work.
     pub cost_per_work_hour: f64,
     pub work_hours: f64,
@@ -130,6 +133,7 @@ impl Row {
             cost_micros: sums.cost.get(),
             egress_micros: sums.egress.get(),
             overrun_micros: overrun.fold(Micros::ZERO, |sum, budget| sum.saturating_add(budget.overrun)).get(),
+            time_value_micros: sums.time_value.get(),
             cost_per_work_hour: if sums.work_hours > 0.0 { sums.cost.as_units_f64() / sums.work_hours } else { 0.0 },
             work_hours: sums.work_hours,
             lost_hours: sums.lost_hours,
@@ -184,6 +188,8 @@ pub struct Summary {
     pub with_deadline: f64,
     pub interruptions: f64,
     pub egress: f64,
+    /// What the hours of jobs from submission to end were worth, of those that say it.
+    pub time_value: f64,
     pub lost_hours: f64,
     pub spot_share: f64,
     pub carbon_kg: f64,
@@ -307,6 +313,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
             with_deadline: mean(&|row| row.with_deadline as f64),
             interruptions: mean(&|row| row.interruptions as f64),
             egress: mean(&|row| row.egress_micros as f64 / 1e6),
+            time_value: mean(&|row| row.time_value_micros as f64 / 1e6),
             lost_hours: mean(&|row| row.lost_hours),
             spot_share: if hours > 0.0 { mean(&|row| row.spot_hours) / hours } else { 0.0 },
             carbon_kg: mean(&|row| row.carbon_kg),

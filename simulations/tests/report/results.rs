@@ -138,6 +138,7 @@ fn job(plan: &Plan, id: JobId, seed: u64, is_spot: bool, hourly: i64) -> Ended {
         other: if is_spot { Millis::ZERO } else { paid },
         cost: Micros::new((paid.as_hours_f64() * hourly as f64) as i64 + seed as i64 * 40_000),
         egress: Micros::ZERO,
+        time_value: Micros::ZERO,
         carbon: 0.6,
         stretches: stretches.into(),
         source: None,

@@ -233,8 +233,10 @@ impl Scheduler {
                 self.standing.remove(&offer);
             }
         }
+        self.ends.forget(id);
         if let Some(found) = self.fleet.find(&offer) {
             self.fleet.give_back(found, nodes);
+            self.wake_awaiting(found, nodes);
             for sibling in self.fleet.siblings(found) {
                 self.touch(sibling);
             }

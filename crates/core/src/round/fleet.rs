@@ -21,6 +21,14 @@ use crate::state::table::{RowKey, RowSink, TableId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OfferId(u32);
 
+#[cfg(test)]
+impl OfferId {
+    /// For tests of what is kept by offer.
+    pub(crate) const fn first() -> Self {
+        Self(0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(u32);
 
@@ -228,6 +236,16 @@ impl Fleet {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, other) => one.or(other),
         }
+    }
+
+    /// Machines that our runs must give back before an offer has `nodes` free, as far as its count and market are known.
+    pub fn lacking(&self, id: OfferId, nodes: u32) -> Option<u32> {
+        let slot = self.slot(id);
+        let pool = self.pools[slot.pool];
+        let by_count = pool.count.map(|count| (pool.used.saturating_add(nodes)).saturating_sub(count));
+        let by_market =
+            slot.offer.available.map(|available| (slot.used.saturating_add(nodes)).saturating_sub(available));
+        by_count.max(by_market)
     }
 
     /// Adds or updates the offers of a cluster's declaration.

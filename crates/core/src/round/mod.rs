@@ -1,11 +1,12 @@
 //! A round: places jobs while there are places, in order of priority and then as the queue's order says, at most so
 //! many a step.
 
-mod cheaper;
 mod deadline;
 mod doubts;
+pub(crate) mod ends;
 pub mod filter;
 pub mod fleet;
+mod later;
 mod lines;
 pub(crate) mod moves;
 mod outlook;

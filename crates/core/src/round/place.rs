@@ -7,6 +7,7 @@ use leeway_model::resources::CapacityType;
 use leeway_model::run::{Run, RunState};
 use leeway_model::{Bill, HoldId, Micros, Millis, Name, Rate, RunId, Term, Timestamp};
 
+use super::fleet::OfferId;
 use super::queue::{Park, Scope};
 use super::score::{self, Belief, Economics};
 use super::select::{self, Place};
@@ -20,7 +21,7 @@ use crate::timers::Timer;
 /// A job that its own cost cap or a budget stops is looked at again after this.
 const OVER_COST_AGAIN: Millis = Millis::from_mins(10);
 
-/// A job that waits for a far cheaper place is looked at again after this, if not before.
+/// A job that waits for a cheaper place is looked at again after this, if not before.
 const WAITS_AGAIN: Millis = Millis::from_mins(5);
 
 /// So many jobs that wait for one budget are each looked at that often; twice as many half as often.
@@ -37,14 +38,12 @@ struct Choice {
 pub(crate) enum Decided {
     Wait {
         until: Timestamp,
+        /// The offer whose machines it waits for, where it does.
+        awaited: Option<OfferId>,
         reason: Reason,
     },
     /// The place at `position`, or where it cannot be paid for the others in their order.
-    Place {
-        places: Vec<Place>,
-        position: usize,
-        why: Box<str>,
-    },
+    Place { places: Vec<Place>, position: usize, why: Box<str> },
 }
 
 impl Scheduler {
@@ -78,9 +77,9 @@ impl Scheduler {
             return Attempt::Blocked(found);
         }
         match self.decided(job, view, &economics, found.places) {
-            Decided::Wait { until, reason } => {
+            Decided::Wait { until, awaited, reason } => {
                 self.timers.set(Timer::Job(job.id), until);
-                Attempt::Parked(Park::Timer, reason)
+                Attempt::Parked(awaited.map_or(Park::Timer, Park::Offer), reason)
             }
             Decided::Place { places, position, why } => self.reserve(job, places, position, &why),
         }
@@ -122,7 +121,7 @@ impl Scheduler {
         let until = |at: Timestamp| last_call.map_or(at, |last| at.min(last)).max(self.now.after(Millis::from_secs(1)));
         match verdict {
             Verdict::WaitUntil { at, why } => {
-                Decided::Wait { until: until(at), reason: Reason::new("POLICY_WAITS", why) }
+                Decided::Wait { until: until(at), awaited: None, reason: Reason::new("POLICY_WAITS", why) }
             }
             Verdict::Place { position, why } if aside => {
                 let position = position.min(calm.len() - 1);
@@ -138,11 +137,10 @@ impl Scheduler {
             }
             Verdict::Place { position, why } => {
                 let position = position.min(places.len() - 1);
-                if let Some(soon) = self.far_cheaper_soon(job, &view, economics, &places[position]).filter(|_| !pressed)
-                {
+                if let Some(soon) = self.better_soon(job, &view, economics, &places[position]).filter(|_| !pressed) {
                     // A new place may be as good before that.
                     let at = soon.until.min(self.now.after(WAITS_AGAIN));
-                    return Decided::Wait { until: until(at), reason: soon.reason() };
+                    return Decided::Wait { until: until(at), awaited: Some(soon.offer), reason: soon.reason() };
                 }
                 Decided::Place { places, position, why }
             }
@@ -298,6 +296,7 @@ impl Scheduler {
         };
         let decision = self.decision(job, id, &place, &others, &why, held);
         self.stand(run.offer.clone(), nodes, id);
+        self.ends.expect(id, place.offer, nodes, self.now.after(place.ranked.scored.expected_time));
         let order = self.launch_order(&run);
         self.tables.runs.insert(id, run);
         self.tables.decisions.insert(id, decision);

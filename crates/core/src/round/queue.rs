@@ -14,7 +14,7 @@ use leeway_model::job::{Job, Reason};
 use leeway_model::resources::ResourceRequest;
 use leeway_model::{JobId, Name};
 
-use super::fleet::{Fleet, GroupId, OfferId};
+use super::fleet::{Fleet, Group, GroupId, OfferId};
 use super::lines::{Head, Lines, OwnerId, QueueKey, Seat};
 use crate::order::{Order, Rank, Waiting};
 
@@ -53,6 +53,8 @@ pub enum Scope {
 pub enum Park {
     /// Until this budget has more room.
     Budget(Name),
+    /// Until this offer has machines for it, or its timer.
+    Offer(OfferId),
     /// Until its timer.
     Timer,
     /// Until a dataset is registered.
@@ -70,6 +72,8 @@ pub struct Queue {
     ready: BTreeSet<(Head, ShapeId)>,
     parked: BTreeMap<JobId, (QueueKey, Park)>,
     by_budget: BTreeMap<Name, Lines>,
+    /// Jobs that wait for machines of an offer, with how many.
+    by_offer: BTreeMap<OfferId, BTreeMap<QueueKey, u32>>,
     /// Where the order placed the jobs in queues and parked; none where it places no jobs.
     places: BTreeMap<JobId, i64>,
     /// Empty where the order ranks no owners.
@@ -98,6 +102,7 @@ impl Queue {
             ready: BTreeSet::new(),
             parked: BTreeMap::new(),
             by_budget: BTreeMap::new(),
+            by_offer: BTreeMap::new(),
             places: BTreeMap::new(),
             owner_ids: BTreeMap::new(),
             owners: Vec::new(),
@@ -162,12 +167,23 @@ impl Queue {
             let lines = self.by_budget.entry(budget.clone()).or_insert_with(|| Lines::new(by_owner));
             lines.insert(seat, key);
         }
+        if let Park::Offer(offer) = &park {
+            self.by_offer.entry(*offer).or_default().insert(key, job.spec.nodes);
+        }
         self.parked.insert(job.id, (key, park));
     }
 
     fn unpark(&mut self, job: &Job) {
         let Some((key, park)) = self.parked.remove(&job.id) else { return };
         self.places.remove(&job.id);
+        if let Park::Offer(offer) = park
+            && let Some(waiting) = self.by_offer.get_mut(&offer)
+        {
+            waiting.remove(&key);
+            if waiting.is_empty() {
+                self.by_offer.remove(&offer);
+            }
+        }
         let seat = self.seat(job);
         if let Park::Budget(budget) = park
             && let Some(waiting) = self.by_budget.get_mut(&budget)
@@ -242,6 +258,19 @@ impl Queue {
     /// Jobs that wait for room in a budget.
     pub fn waiting_for(&self, budget: &Name) -> usize {
         self.by_budget.get(budget).map_or(0, |jobs| jobs.len())
+    }
+
+    /// Jobs that wait for machines of an offer, the first of them first.
+    pub fn awaiting(&self, offer: OfferId) -> impl Iterator<Item = JobId> + '_ {
+        self.by_offer.get(&offer).into_iter().flat_map(|waiting| waiting.keys().map(|key| key.job))
+    }
+
+    /// Machines of an offer that others wait for ahead of a job. One that was not submitted stands behind all others.
+    pub fn awaited_before(&self, offer: OfferId, job: &Job) -> u32 {
+        let Some(waiting) = self.by_offer.get(&offer) else { return 0 };
+        let key = self.key(job);
+        let ahead = waiting.iter().filter(|(other, _)| job.id == JobId(0) || **other < key);
+        ahead.filter(|(other, _)| other.job != job.id).map(|(_, nodes)| *nodes).sum()
     }
 
     /// The next job worth a look, over all shapes.
@@ -416,10 +445,18 @@ fn shape_key(job: &Job) -> ShapeKey {
 
 /// Groups whose accelerators answer one of the alternatives; one without accelerators may use any machine.
 pub fn groups_for(resources: &[ResourceRequest], fleet: &Fleet) -> Arc<[GroupId]> {
-    let answers = |accelerators: &Option<leeway_model::resources::Accelerators>| {
-        resources.iter().any(|request| request.accelerators.is_none() || request.accelerators == *accelerators)
+    answering(resources, fleet).map(|(id, _)| id).collect()
+}
+
+/// The same, one at a time.
+pub(super) fn answering<'a>(
+    resources: &'a [ResourceRequest],
+    fleet: &'a Fleet,
+) -> impl Iterator<Item = (GroupId, &'a Group)> {
+    let answers = |group: &Group| {
+        resources.iter().any(|request| request.accelerators.is_none() || request.accelerators == group.accelerators)
     };
-    fleet.groups().filter(|(_, group)| answers(&group.accelerators)).map(|(id, _)| id).collect()
+    fleet.groups().filter(move |(_, group)| answers(group))
 }
 
 #[cfg(test)]

@@ -98,6 +98,13 @@ pub fn cost(html: &mut Html, view: &View) {
              the worst; means of the seeds, and the worst of all",
         ));
     }
+    let has_values = view.any(|row| row.time_value_micros > 0);
+    if has_values {
+        columns.push(Column(
+            "With the time",
+            "The cost, and what the hours of jobs from submission to end were worth by their value_per_hour",
+        ));
+    }
     columns.push(Column("Egress", "Part of the cost for moving bytes between regions"));
     columns.push(Column("Overrun", "Posted to budgets past their holds, mean of the seeds"));
     columns.push(Column("CO2, kg", "As far as the scenario states what its machines draw"));
@@ -130,6 +137,9 @@ pub fn cost(html: &mut Html, view: &View) {
         if has_deadlines {
             let shown = regret::shown(of.over_optimum_p50, of.over_optimum_p90, of.over_optimum_worst);
             row.push(Cell::number(shown, of.over_optimum_p50.unwrap_or(f64::NAN)));
+        }
+        if has_values {
+            row.push(Cell::number(dollars(of.cost + of.time_value), of.cost + of.time_value));
         }
         row.push(Cell::number(dollars(of.egress), of.egress));
         let overrun = policy.mean(|ran| ran.row.overrun_micros as f64 / 1e6);

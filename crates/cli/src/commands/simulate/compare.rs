@@ -111,12 +111,13 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     Ok(if rows.iter().any(|row| row.open > 0) { Exit::Error } else { Exit::Success })
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     ("POLICY", Align::Left, Keep::Always),
     ("COST", Align::Right, Keep::Always),
     ("AN HOUR OF WORK", Align::Right, Keep::Always),
     ("AGAINST", Align::Right, Keep::Always),
     ("95 %", Align::Right, Keep::Roomy(1)),
+    ("WITH THE TIME", Align::Right, Keep::Roomy(1)),
     ("OVER OPTIMUM", Align::Right, Keep::Roomy(2)),
     ("DONE", Align::Right, Keep::Roomy(4)),
     ("MISSED", Align::Right, Keep::Filled),
@@ -143,6 +144,11 @@ pub fn table(happened: Option<&Summary>, summaries: &[Summary], view: &View) -> 
                 "".into()
             } else {
                 format!("{}..{}", change(of.against_low), change(of.against_high)).into()
+            },
+            // Money, and what the hours of jobs that say it were worth.
+            match of.time_value {
+                0.0 => Field::idle(""),
+                value => dollars(of.cost + value).into(),
             },
             match of.with_deadline {
                 0.0 => Field::idle(""),

@@ -133,6 +133,10 @@ fn text(plan: &Plan, ran: &Ran, view: &View) -> String {
     let mut fact = |what: &str, value: String, more: String| facts.row([what.into(), value.into(), more.into()]);
     fact("cost", dollars(sums.cost.as_units_f64()), format!("${:.4} for an hour of work", row.cost_per_work_hour));
     fact("egress", dollars(sums.egress.as_units_f64()), format!("{} between regions", outcome.moved_between_regions));
+    if row.time_value_micros > 0 {
+        let value = dollars(sums.time_value.as_units_f64());
+        fact("time", value, "what hours from submission to end were worth, by value_per_hour".into());
+    }
     fact("done", row.succeeded.to_string(), format!("{} failed, {} left over", row.failed, row.open));
     if row.with_deadline > 0 {
         fact("deadlines", row.with_deadline.to_string(), format!("{} missed", row.missed));

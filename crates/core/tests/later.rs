@@ -1,12 +1,12 @@
-//! A job does not take a place that is far dearer than one that only cools down.
+//! A job does not take a dear place where a cheaper one only cools down, or is full of our own runs, and waiting pays.
 
 mod support;
 
 use leeway_core::event::Event;
-use leeway_model::job::{JobSpec, JobState};
+use leeway_model::job::{JobSpec, JobState, Progress};
 use leeway_model::resources::CapacityType;
 use leeway_model::run::LaunchErrorClass;
-use leeway_model::{JobId, Millis, Rate};
+use leeway_model::{JobId, Millis};
 use support::{Desk, cluster, job, name, offer};
 
 /// A cheap market and a dear one, `times` as dear, without anything between them.
@@ -77,13 +77,14 @@ fn on_demand_at_a_few_times_the_spot_price_is_taken_at_once() {
 }
 
 #[test]
-fn a_job_that_says_what_an_hour_is_worth_is_placed_by_its_bill() {
-    let mut desk = desk("3600");
-    let mut spec = job("train");
-    spec.money.value_per_hour = Some(Rate::parse_decimal("10").unwrap());
-    let id = desk.submit(spec);
-    interrupted(&mut desk, id);
-    assert_eq!(runs(&desk, id), ["cheap", "dear"]);
+fn a_job_that_says_what_an_hour_is_worth_waits_where_that_is_cheaper() {
+    // Five minutes of it save 3,599 dollars.
+    for (value, places) in [("100000", &["cheap", "dear"][..]), ("10", &["cheap"])] {
+        let mut desk = desk("3600");
+        let id = desk.submit(valued("train", value));
+        interrupted(&mut desk, id);
+        assert_eq!(runs(&desk, id), places, "{value} an hour");
+    }
 }
 
 #[test]
@@ -165,4 +166,135 @@ fn a_setback_on_ones_own_machine_is_waited_out_too() {
     assert_eq!(code(&desk, id), "WAITS_FOR_CHEAPER");
     desk.pass(Millis::from_mins(1));
     assert_eq!(runs(&desk, id), ["own", "own"]);
+}
+
+fn valued(title: &str, value: &str) -> JobSpec {
+    let mut spec = job(title);
+    spec.money.value_per_hour = Some(support::usd(value));
+    spec
+}
+
+/// A cheap market full of jobs of an hour that began together, and a dear place with room.
+fn full(dear: &str) -> (Desk, Vec<JobId>) {
+    let mut desk = desk(dear);
+    let holders: Vec<JobId> = (0..4).map(|number| desk.submit(job(&format!("holder-{number}")))).collect();
+    for id in &holders {
+        assert_eq!(runs(&desk, *id), ["cheap"]);
+        let run = desk.newest(*id);
+        desk.up(run);
+    }
+    (desk, holders)
+}
+
+/// Time passes while all these jobs work.
+fn work(desk: &mut Desk, jobs: &[JobId], minutes: u64) {
+    for _ in 0..minutes * 4 {
+        desk.pass(Millis::from_secs(15));
+        for id in jobs {
+            let run = desk.newest(*id);
+            desk.apply(Event::LeaseRenewed { run, rank: 0, progress: Progress::default() });
+        }
+    }
+}
+
+/// A job's program ends well, and its machine is given back.
+fn done(desk: &mut Desk, id: JobId) {
+    let run = desk.newest(id);
+    desk.exit(run, 0);
+    desk.gone(run);
+}
+
+#[test]
+fn a_full_place_is_waited_for_where_an_hour_is_worth_less_than_it_saves() {
+    // An hour's wait for what saves two dollars.
+    for (value, waits) in [("0.5", true), ("5", false)] {
+        let (mut desk, holders) = full("3.06");
+        let id = desk.submit(valued("late", value));
+        assert_eq!(runs(&desk, id).is_empty(), waits, "{value} an hour");
+        if !waits {
+            continue;
+        }
+        assert_eq!(code(&desk, id), "WAITS_FOR_MACHINES");
+        let told = desk.job(id).reason.clone().unwrap().message;
+        for part in ["cheap/v100/spot", "are expected to end at 2023-11-14T23:", "dear/v100/on-demand"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let asked = desk.scheduler.dry_run(valued("asked", value)).unwrap();
+        assert_eq!(asked.reason.unwrap().code.as_ref(), "WAITS_FOR_MACHINES", "a dry run says the same");
+        // Sooner than it seemed, and it is there at once.
+        work(&mut desk, &holders, 2);
+        done(&mut desk, holders[2]);
+        assert_eq!(runs(&desk, id), ["cheap"]);
+    }
+}
+
+#[test]
+fn machines_that_others_wait_for_are_theirs() {
+    // The first four are promised a machine in an hour; the fifth would have to wait for what nobody knows the end of.
+    let (mut desk, _) = full("3.06");
+    let late: Vec<JobId> = (0..5).map(|number| desk.submit(valued(&format!("late-{number}"), "0.5"))).collect();
+    let waiting = late.iter().filter(|id| code(&desk, **id) == "WAITS_FOR_MACHINES").count();
+    assert_eq!(waiting, 4);
+    assert_eq!(runs(&desk, late[4]), ["dear"]);
+}
+
+#[test]
+fn nobody_waits_for_longer_in_all_than_the_wait_is_worth() {
+    let (mut desk, holders) = full("3.06");
+    let id = desk.submit(valued("late", "0.5"));
+    assert_eq!(code(&desk, id), "WAITS_FOR_MACHINES");
+    // Nobody ends. What it saves is worth four hours of waiting, whatever is still promised.
+    let mut waited = 0;
+    while runs(&desk, id).is_empty() && waited < 24 * 60 {
+        work(&mut desk, &holders, 1);
+        waited += 1;
+    }
+    assert_eq!(runs(&desk, id), ["dear"]);
+    assert!((120..=250).contains(&waited), "{waited} minutes");
+}
+
+#[test]
+fn without_a_value_of_time_only_a_far_cheaper_full_place_is_waited_for_and_not_for_long() {
+    let (mut desk, _) = full("3.06");
+    let id = desk.submit(job("late"));
+    assert_eq!(runs(&desk, id), ["dear"], "three times as dear is not far");
+    let (mut desk, _) = full("36");
+    let id = desk.submit(job("late"));
+    assert!(runs(&desk, id).is_empty() || runs(&desk, id) == ["dear"]);
+    let mut long = job("long");
+    long.time.estimate = Some(Millis::from_hours(20));
+    let long = desk.submit(long);
+    assert_eq!(code(&desk, long), "WAITS_FOR_MACHINES", "an hour is little beside its own twenty");
+}
+
+#[test]
+fn other_policies_take_what_they_can_have() {
+    let (mut desk, _) = full("36");
+    let mut spec = valued("late", "0.01");
+    spec.policy = Some(name("cheapest"));
+    let id = desk.submit(spec);
+    assert_eq!(runs(&desk, id), ["dear"]);
+}
+
+#[test]
+fn whoever_waits_for_machines_can_be_cancelled_and_is_no_longer_in_the_way() {
+    let (mut desk, holders) = full("3.06");
+    let first = desk.submit(valued("first", "0.5"));
+    let second = desk.submit(valued("second", "0.5"));
+    desk.apply(Event::JobCancelled { job: first, by: name("ada") });
+    done(&mut desk, holders[0]);
+    assert_eq!(runs(&desk, second), ["cheap"]);
+    assert!(runs(&desk, first).is_empty());
+}
+
+#[test]
+fn a_restart_waits_for_the_same() {
+    let (mut desk, holders) = full("3.06");
+    let id = desk.submit(valued("late", "0.5"));
+    desk.restart(|_| (), |_| ());
+    desk.pass(Millis::from_mins(1));
+    assert_eq!(code(&desk, id), "WAITS_FOR_MACHINES");
+    assert!(desk.job(id).reason.clone().unwrap().message.contains("are expected to end at 2023-11-14T23:"));
+    done(&mut desk, holders[1]);
+    assert_eq!(runs(&desk, id), ["cheap"]);
 }
