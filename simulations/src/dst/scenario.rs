@@ -106,6 +106,7 @@ pub fn endpoint() -> Event {
 /// The world of a seed: a few clusters, budgets, programs and clients, and its own bad luck.
 pub fn seeded(seed: u64, options: &Options) -> Simulation {
     let mut luck = stream(seed, "scenario");
+    let mut worth = stream(seed, "worth");
     let faults = FaultPlan::draw(&mut stream(seed, "plan"));
     let mut simulation = Simulation::new(seed, options.clone(), faults);
     let clusters = luck.between(1, 3);
@@ -160,6 +161,10 @@ pub fn seeded(seed: u64, options: &Options) -> Simulation {
             }
             if luck.below(8) == 0 {
                 spec.money.max_cost = Some(Micros::new(luck.between(50_000, 5_000_000) as i64));
+            }
+            if worth.below(3) == 0 {
+                // From an hour that anything is worth waiting for to one that nothing is.
+                spec.money.value_per_hour = Some(Rate::from_micros(10_u64.pow(worth.between(4, 8) as u32)));
             }
             if luck.below(10) == 0 {
                 spec.time.max_duration = Some(Millis::from_mins(luck.between(2, 20)));
