@@ -26,7 +26,8 @@ fn sums(all: &[Ran]) -> (f64, f64) {
 fn money_and_the_value_of_time_together_are_less_than_where_nobody_waits() {
     let (waits, takes) = (ran("whole-bill"), ran("cheapest"));
     let ((money, time), (more, less)) = (sums(&waits), sums(&takes));
-    let told = format!("money {money:.0} and time {time:.0} where jobs wait, {more:.0} and {less:.0} where they do not");
+    let told =
+        format!("money {money:.0} and time {time:.0} where jobs wait, {more:.0} and {less:.0} where they do not");
     println!("{told}");
     assert!(money < 0.85 * more && time > less, "{told}");
     assert!(money + time < 0.97 * (more + less), "{told}");
@@ -42,7 +43,8 @@ fn whoever_is_worth_much_an_hour_hardly_waits() {
         let hours = |job: &leeway_simulations::fleet::Ended| job.turnaround().as_hours_f64();
         let value = |job: &leeway_simulations::fleet::Ended| job.time_value.as_units_f64() / hours(job).max(1e-9);
         let dear: Vec<_> = ran.jobs.iter().filter(|job| value(job) > 10.0).collect();
-        let wait = |job: &leeway_simulations::fleet::Ended| job.wait().map_or(f64::INFINITY, |wait| wait.as_hours_f64());
+        let wait =
+            |job: &leeway_simulations::fleet::Ended| job.wait().map_or(f64::INFINITY, |wait| wait.as_hours_f64());
         assert!(dear.len() > 5, "{} jobs", dear.len());
         let longest = dear.iter().map(|job| wait(job)).fold(0.0, f64::max);
         assert!(longest < 0.6, "{longest} h, seed {}", ran.row.seed);

@@ -2,7 +2,8 @@
 //!
 //! The cheapest place that can be had this minute may cost a thousand times what the best one costs a few minutes later, and
 //! spot machines that our own jobs hold come back when those end. The core finds such places, says when each is expected to
-//! take the job, and asks the policy whether that is worth waiting for ([`Policy::awaits`]). It names none that has proved
+//! take the job, and asks the policy whether that is worth waiting for
+//! ([`Policy::awaits`](crate::policy::Policy::awaits)). It names none that has proved
 //! gone: where a launch was refused again after a cool-down, or the job's own was.
 //!
 //! Machines that others wait for ahead of a job are theirs. Whoever waits is looked at again when the place gives machines
@@ -12,14 +13,14 @@ use leeway_model::decision::Rule;
 use leeway_model::job::{Job, Reason};
 use leeway_model::market::OfferKey;
 use leeway_model::run::EndReason;
-use leeway_model::{JobId, Micros, Millis, Timestamp};
+use leeway_model::{JobId, Micros, Millis, Rate, Timestamp};
 
 use super::filter;
 use super::fleet::{GroupId, OfferId};
 use super::queue;
 use super::score::Economics;
 use super::select::{self, Market, Place};
-use crate::policy::{JobView, Later, Policy, Scored};
+use crate::policy::{JobView, Later, Scored};
 use crate::scheduler::Scheduler;
 use crate::timers::Timer;
 
@@ -72,84 +73,13 @@ impl Scheduler {
             return None;
         }
         let (_, policy) = self.policy_of(job);
-        let value = job.spec.money.value_per_hour;
-        let best = &place.ranked.scored;
         let market = self.market(job, policy.as_ref());
-        let search = Looking { scheduler: self, job, view, policy: policy.as_ref(), best };
-        let mut found: Option<((Micros, Timestamp), Soon)> = None;
-        let mut look = |offer: OfferId, opens: Timestamp, is_full: bool, scored: Scored, alternative: usize| {
-            let later = search.later(opens, is_full, scored);
-            let is_allowed = !job.spec.ordered || alternative <= place.alternative;
-            let wait = opens.since(self.now);
-            let cost = value.map_or(Micros::ZERO, |value| scored.bill.total().saturating_add(value.cost(wait)));
-            let is_sooner = found.as_ref().is_none_or(|(known, _)| (cost, opens) < *known);
-            if is_allowed && is_sooner && policy.awaits(view, best, &later) {
-                let key = |offer| self.fleet.slot(offer).offer.key.clone();
-                let soon = Soon {
-                    offer,
-                    until: opens,
-                    key: key(offer),
-                    bill: select::money(&scored),
-                    is_full,
-                    instead_of: key(place.offer),
-                    dear: select::money(best),
-                    is_weighed: value.is_some(),
-                };
-                found = Some(((cost, opens), soon));
-            }
-        };
-        let mut cooling = |offer: OfferId, until: Timestamp| {
-            // As it will be judged then, as far as can be known.
-            let then = Market { now: until, setback: None, ..market };
-            if !self.is_gone(job, offer)
-                && let Ok((priced, alternative)) = select::consider(then, view, economics, offer, None)
-            {
-                look(offer, until, false, priced.scored, alternative);
-            }
-        };
-        if let Some((offer, until)) = market.setback {
-            cooling(offer, until);
-        }
-        for group in self.cooling_groups(job).iter().flat_map(|groups| groups.iter()) {
-            let least = economics.least(&self.config, self.fleet.group(*group));
-            for (rate, offer) in self.fleet.cooling(*group).take(LOOK_AT) {
-                if !search.could_be_worth(&economics.floor(&self.config, &least, rate)) {
-                    break;
-                }
-                if let Some(until) = self.fleet.slot(offer).offer.cooling_until.filter(|until| self.now < *until) {
-                    cooling(offer, until);
-                }
-            }
-        }
+        let mut search = Search { scheduler: self, job, view, economics, market, place, found: None };
+        search.cooling();
         if policy.queues() {
-            // Where the cheapest of its kind is the place itself, nothing is to be gained by waiting.
-            let is_cheapest = |group| self.fleet.priced(group).next().is_none_or(|(_, offer)| offer == place.offer);
-            for (group, of) in queue::answering(&job.spec.resources, &self.fleet) {
-                if is_cheapest(group) {
-                    continue;
-                }
-                let least = economics.least(&self.config, of);
-                for (rate, offer) in self.fleet.priced(group).take(LOOK_AT) {
-                    if !search.could_be_worth(&economics.floor(&self.config, &least, rate)) {
-                        break;
-                    }
-                    let Some(opens) = self.opens(job, offer) else { continue };
-                    // Whatever else it fails comes before that it is full.
-                    let considered = select::consider(market, view, economics, offer, None);
-                    let slot = self.fleet.slot(offer);
-                    if considered.is_err_and(|rule| rule == Rule::NoCapacity)
-                        && let Ok(alternative) = filter::alternative(&job.spec, slot)
-                    {
-                        let scored = economics.price(&self.config, market.locality, slot, rate).scored;
-                        let spent = job.posted.total().saturating_add(select::money(&scored));
-                        if job.spec.money.max_cost.is_none_or(|cap| spent <= cap) {
-                            look(offer, opens, true, scored, alternative);
-                        }
-                    }
-                }
-            }
+            search.full();
         }
-        found.map(|(_, soon)| soon)
+        search.found.map(|(_, soon)| soon)
     }
 
     /// When an offer that our own runs fill is expected to have room for a job, after those who wait for it ahead of it.
@@ -187,31 +117,117 @@ impl Scheduler {
     }
 }
 
-/// A search for places to wait for.
-struct Looking<'a> {
+/// A search for places to wait for, instead of taking `place`.
+struct Search<'a> {
     scheduler: &'a Scheduler,
     job: &'a Job,
     view: &'a JobView<'a>,
-    policy: &'a dyn Policy,
-    best: &'a Scored,
+    economics: &'a Economics<'a>,
+    market: Market<'a>,
+    place: &'a Place,
+    /// The best so far, with what it costs in all and when.
+    found: Option<((Micros, Timestamp), Soon)>,
 }
 
-impl Looking<'_> {
+impl Search<'_> {
+    /// Looks at the places that cool down.
+    fn cooling(&mut self) {
+        let Scheduler { config, fleet, now, .. } = self.scheduler;
+        if let Some((offer, until)) = self.market.setback {
+            self.at_cooling(offer, until);
+        }
+        for group in self.scheduler.cooling_groups(self.job).into_iter().flatten() {
+            let least = self.economics.least(config, fleet.group(group));
+            for (rate, offer) in fleet.cooling(group).take(LOOK_AT) {
+                if !self.could_be_worth(&self.economics.floor(config, &least, rate)) {
+                    break;
+                }
+                if let Some(until) = fleet.slot(offer).offer.cooling_until.filter(|until| now < until) {
+                    self.at_cooling(offer, until);
+                }
+            }
+        }
+    }
+
+    fn at_cooling(&mut self, offer: OfferId, until: Timestamp) {
+        // As it will be judged then, as far as can be known.
+        let then = Market { now: until, setback: None, ..self.market };
+        if !self.scheduler.is_gone(self.job, offer)
+            && let Ok((priced, alternative)) = select::consider(then, self.view, self.economics, offer, None)
+        {
+            self.weigh(offer, until, false, priced.scored, alternative);
+        }
+    }
+
+    /// Looks at the places that our own runs fill.
+    fn full(&mut self) {
+        let Scheduler { config, fleet, .. } = self.scheduler;
+        for (group, of) in queue::answering(&self.job.spec.resources, fleet) {
+            // Where the cheapest of its kind is the place itself, nothing is to be gained by waiting.
+            if fleet.priced(group).next().is_none_or(|(_, offer)| offer == self.place.offer) {
+                continue;
+            }
+            let least = self.economics.least(config, of);
+            for (rate, offer) in fleet.priced(group).take(LOOK_AT) {
+                if !self.could_be_worth(&self.economics.floor(config, &least, rate)) {
+                    break;
+                }
+                if let Some(opens) = self.scheduler.opens(self.job, offer) {
+                    self.at_full(offer, opens, rate);
+                }
+            }
+        }
+    }
+
+    fn at_full(&mut self, offer: OfferId, opens: Timestamp, rate: Rate) {
+        // That it is full is the last of all rules, but for what the whole job may cost.
+        let fails = select::consider(self.market, self.view, self.economics, offer, None).err();
+        let slot = self.scheduler.fleet.slot(offer);
+        let Ok(alternative) = filter::alternative(&self.job.spec, slot) else { return };
+        if fails != Some(Rule::NoCapacity) {
+            return;
+        }
+        let scored = self.economics.price(&self.scheduler.config, self.market.locality, slot, rate).scored;
+        let spent = self.job.posted.total().saturating_add(select::money(&scored));
+        if self.job.spec.money.max_cost.is_none_or(|cap| spent <= cap) {
+            self.weigh(offer, opens, true, scored, alternative);
+        }
+    }
+
+    /// Takes note of a place that the policy would wait for, where it is better than the one known so far.
+    fn weigh(&mut self, offer: OfferId, opens: Timestamp, is_full: bool, scored: Scored, alternative: usize) {
+        let value = self.job.spec.money.value_per_hour;
+        let wait = opens.since(self.scheduler.now);
+        let cost = value.map_or(Micros::ZERO, |value| scored.bill.total().saturating_add(value.cost(wait)));
+        let is_better = self.found.as_ref().is_none_or(|(known, _)| (cost, opens) < *known);
+        let is_allowed = !self.job.spec.ordered || alternative <= self.place.alternative;
+        let best = &self.place.ranked.scored;
+        let later = self.later(opens, is_full, scored);
+        if is_allowed && is_better && self.market.policy.awaits(self.view, best, &later) {
+            let soon = Soon {
+                offer,
+                until: opens,
+                key: self.scheduler.fleet.slot(offer).offer.key.clone(),
+                bill: select::money(&scored),
+                is_full,
+                instead_of: self.place.ranked.offer.clone(),
+                dear: select::money(best),
+                is_weighed: value.is_some(),
+            };
+            self.found = Some(((cost, opens), soon));
+        }
+    }
+
     fn later(&self, opens: Timestamp, is_full: bool, scored: Scored) -> Later {
         let factor = self.scheduler.config.wait_for_cheaper_factor;
-        let (money, dear) = (select::money(&scored), select::money(self.best));
-        Later {
-            scored,
-            opens,
-            is_full,
-            is_far_cheaper: money.as_units_f64() * factor < dear.as_units_f64(),
-            waited: self.scheduler.now.since(self.job.since),
-        }
+        let (money, dear) = (select::money(&scored), select::money(&self.place.ranked.scored));
+        let is_far_cheaper = money.as_units_f64() * factor < dear.as_units_f64();
+        Later { scored, opens, is_full, is_far_cheaper, waited: self.scheduler.now.since(self.job.since) }
     }
 
     /// Whether a place that costs no less than this could be worth any wait.
     fn could_be_worth(&self, floor: &Scored) -> bool {
         let at_once = Later { waited: Millis::ZERO, ..self.later(self.scheduler.now, false, *floor) };
-        self.policy.awaits(self.view, self.best, &at_once)
+        self.market.policy.awaits(self.view, &self.place.ranked.scored, &at_once)
     }
 }
