@@ -112,7 +112,7 @@ pub enum Command {
     /// Who is told of events
     #[command(subcommand, visible_alias = "webhooks")]
     Webhook(webhook::Command),
-    /// How places are chosen
+    /// How places are chosen, and which job is looked at first
     #[command(after_help = "Examples:\n  leeway policies")]
     Policies,
     /// Verify, export, import or rebuild a data directory that no server uses

@@ -287,7 +287,12 @@ async fn what_needs_no_server_works_without_one() {
     let ran = leeway(nowhere, &["jobs", "example"]).await;
     assert!(ran.code == 0 && ran.out.contains("resources:"));
     let policies = leeway(nowhere, &["policies", "--json"]).await.json();
-    assert!(policies.as_array().unwrap().iter().any(|one| one["is_default"] == true && one["name"] == "whole-bill"));
+    for (kind, name) in [("policy", "whole-bill"), ("queue-order", "first-come")] {
+        let is_it = |one: &&serde_json::Value| one["kind"] == kind && one["is_default"] == true;
+        assert!(policies.as_array().unwrap().iter().find(is_it).is_some_and(|one| one["name"] == name), "{policies}");
+    }
+    let told = leeway(nowhere, &["policies"]).await.out;
+    assert!(told.contains("fair-share") && told.contains("QUEUE ORDER"), "{told}");
     let example = leeway(nowhere, &["serve", "--example"]).await;
     assert!(example.code == 0 && example.out.contains("[lease]"), "{example:?}");
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `leeway policies`: how places are chosen. Needs no server: the policies are part of the program.
+//! `leeway policies`: how places are chosen, and which job is looked at first. Needs no server: both are part of the program.
 
 use serde_json::{Value, json};
 
@@ -22,18 +22,33 @@ fn table(view: &View) -> String {
         };
         grid.row([policy.name().into(), mark.into(), policy.about().into()]);
     }
-    grid.finish()
+    let mut orders =
+        render::Grid::new(&[("QUEUE ORDER", Align::Left), ("", Align::Left), ("ABOUT", Align::Left)], view);
+    for order in policies.orders().map(|(_, order)| order) {
+        let mark = if order.name() == leeway_policies::order::DEFAULT { "default" } else { "" };
+        orders.row([order.name().into(), mark.into(), order.about().into()]);
+    }
+    format!("{}\n\n{}", grid.finish(), orders.finish())
 }
 
 fn list() -> Value {
     let policies = leeway_policies::all();
     let described = policies.iter().map(|policy| {
         json!({
+            "kind": "policy",
             "name": policy.name(),
             "about": policy.about(),
             "is_default": policy.name() == leeway_policies::DEFAULT,
             "is_default_with_deadline": policy.name() == leeway_policies::DEADLINE_DEFAULT,
         })
     });
-    described.collect()
+    let orders = policies.orders().map(|(_, order)| {
+        json!({
+            "kind": "queue-order",
+            "name": order.name(),
+            "about": order.about(),
+            "is_default": order.name() == leeway_policies::order::DEFAULT,
+        })
+    });
+    described.chain(orders).collect()
 }
