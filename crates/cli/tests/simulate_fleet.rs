@@ -27,7 +27,7 @@ fn has_keys(value: &Value, keys: &[&str]) {
     }
 }
 
-const RUN: [&str; 31] = [
+const RUN: [&str; 32] = [
     "policy",
     "seed",
     "complete",
@@ -42,6 +42,7 @@ const RUN: [&str; 31] = [
     "cost_micros",
     "egress_micros",
     "overrun_micros",
+    "time_value_micros",
     "cost_per_work_hour",
     "work_hours",
     "lost_hours",
