@@ -11,6 +11,7 @@ mod failure;
 mod json;
 mod pack;
 mod render;
+mod simulator;
 mod terminal;
 mod train;
 

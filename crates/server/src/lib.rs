@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 
 mod check;
 mod claim;
@@ -85,6 +86,17 @@ pub struct Parameters {
     pub store: Option<Options>,
     /// Between two looks at a cluster.
     pub poll_every: Option<Duration>,
+    /// More services on the same port, within its limits.
+    pub services: Option<Services>,
+}
+
+/// Adds services of the program that starts the server to those of the server.
+pub struct Services(pub Box<dyn FnOnce(Routes) -> Routes + Send>);
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Services")
+    }
 }
 
 /// A running server.
@@ -219,7 +231,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         stopping: stopping.clone(),
         failure: running.failure.clone(),
         tasks: Vec::new(),
-        grpc: tokio::spawn(grpc::serve::serve(shared.clone(), grpc_listener)),
+        grpc: tokio::spawn(grpc::serve::serve(shared.clone(), grpc_listener, parameters.services)),
         scheduler: running.thread,
         _claim: claim,
     };

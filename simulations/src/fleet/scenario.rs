@@ -174,6 +174,23 @@ pub enum Error {
     Market(#[from] leeway_market::trace::Error),
 }
 
+impl Scenario {
+    /// The keys under which it names a file to be read, with its path.
+    pub fn files(&self) -> Vec<(String, &Path)> {
+        let clusters =
+            self.clusters.iter().enumerate().filter_map(|(number, cluster)| Some((number, cluster.market.as_ref()?)));
+        let markets = clusters.flat_map(|(number, market)| {
+            let key = |name: &str| format!("clusters[{number}].market.{name}");
+            [(key("trace"), &market.trace), (key("fitted"), &market.fitted)]
+        });
+        let workloads = self.workload.iter().enumerate().flat_map(|(number, of)| {
+            let key = |name: &str| format!("workload[{number}].{name}");
+            [(key("trace"), &of.trace), (key("fitted"), &of.fitted)]
+        });
+        markets.chain(workloads).filter_map(|(key, path)| Some((key, path.as_deref()?))).collect()
+    }
+}
+
 /// Names of the scenarios that come with the program.
 pub fn names() -> Vec<&'static str> {
     READY.iter().map(|(name, _)| *name).collect()

@@ -26,7 +26,8 @@ async fn reflection_lists_the_services_and_health_is_serving() {
     let answer = answers.into_inner().next().await.unwrap().unwrap();
     let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else { panic!("{answer:?}") };
     let names: Vec<String> = list.service.into_iter().map(|service| service.name).collect();
-    for wanted in ["Agent", "Budget", "Cluster", "Dataset", "Job", "Market", "Offer", "Upload", "Webhook"] {
+    for wanted in ["Agent", "Budget", "Cluster", "Dataset", "Job", "Market", "Offer", "Simulation", "Upload", "Webhook"]
+    {
         assert!(names.contains(&format!("leeway.v1.{wanted}Service")), "{wanted} is not among {names:?}");
     }
     let mut health = HealthClient::new(api.channel.clone());

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use leeway_server::{Settings, Sources};
+use leeway_server::{Parameters, Settings, Sources};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
+use crate::simulator;
 use crate::terminal::Terminal;
 
 const AFTER: &str = "\
@@ -87,7 +88,8 @@ pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::from(anyhow::Error::from(error)))?;
     runtime.block_on(Box::pin(async {
-        let server = leeway_server::start(settings).await?;
+        let parameters = Parameters { services: Some(simulator::services()), ..Parameters::default() };
+        let server = leeway_server::start_with(settings, parameters).await?;
         if terminal.json {
             terminal.value(&json!({ "grpc": server.grpc_addr, "metrics": server.metrics_addr }))?;
         } else {

@@ -75,7 +75,8 @@ impl Place {
         let driver = Arc::new(Pretender::default()) as Arc<dyn ClusterDriver>;
         let name: Name = "local".parse().expect("it is a name");
         let drivers = Drivers { by_name: BTreeMap::from([(name, driver)]), ..Drivers::default() };
-        let parameters = Parameters { drivers: Some(drivers), store: None, poll_every: Some(Duration::from_secs(10)) };
+        let parameters =
+            Parameters { drivers: Some(drivers), poll_every: Some(Duration::from_secs(10)), ..Parameters::default() };
         let server = Box::pin(leeway_server::start_with(settings, parameters)).await.expect("the server starts");
         Self { server, data }
     }

@@ -26,6 +26,7 @@ use super::market::Market;
 use super::offers::Offers;
 use super::uploads::Uploads;
 use super::webhooks::Webhooks;
+use crate::Services;
 
 /// Largest message, in bytes (D-02).
 pub const MESSAGE_MAX: usize = 4 << 20;
@@ -45,9 +46,14 @@ macro_rules! limited {
 }
 
 /// Serves until `stopping` fires and the calls under way have ended.
-pub async fn serve(shared: Shared, listener: TcpListener) -> anyhow::Result<()> {
+pub async fn serve(shared: Shared, listener: TcpListener, more: Option<Services>) -> anyhow::Result<()> {
     let stopping = shared.stopping.clone();
-    serve_routes(routes(shared).await?, listener, stopping, IDLE).await
+    let own = routes(shared).await?;
+    let all = match more {
+        Some(Services(add)) => add(own),
+        None => own,
+    };
+    serve_routes(all, listener, stopping, IDLE).await
 }
 
 /// Serves some services within the limits of the port.

@@ -148,6 +148,7 @@ pub async fn start_with(settings: Settings, driver: &Pretender) -> Server {
         drivers: Some(drivers),
         store: Some(Options::small()),
         poll_every: Some(Duration::from_millis(20)),
+        services: None,
     };
     Box::pin(leeway_server::start_with(settings, parameters)).await.unwrap()
 }
