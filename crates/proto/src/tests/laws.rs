@@ -184,6 +184,7 @@ fn the_descriptors_hold_every_service() {
         "JobService",
         "MarketService",
         "OfferService",
+        "SimulationService",
         "UploadService",
         "WebhookService",
     ];
