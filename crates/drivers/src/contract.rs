@@ -7,7 +7,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use leeway_model::cluster::ClusterSpec;
-use leeway_model::market::OfferKey;
+use leeway_model::market::{CapacityObservation, OfferKey};
 use leeway_model::resources::MachineShape;
 use leeway_model::run::LaunchErrorClass;
 use leeway_model::{InstallationId, Millis, Name, RunId};
@@ -92,6 +92,25 @@ pub struct Instance {
     /// The provider's own name for it.
     pub id: Box<str>,
     pub state: InstanceState,
+    /// Set while the provider says that it will take the machine.
+    pub warning: Option<Warning>,
+    /// Why it is in its state, in the provider's words, for people; no decision rests on it.
+    pub detail: Option<Box<str>>,
+}
+
+impl Instance {
+    pub fn new(run: RunId, rank: u32, id: Box<str>, state: InstanceState) -> Self {
+        Self { run, rank, id, state, warning: None, detail: None }
+    }
+}
+
+/// A provider's word that it will take a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Time from the observation until the machine goes.
+    pub left: Millis,
+    /// Where it was heard, such as `slurm`.
+    pub source: Box<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,5 +191,27 @@ pub trait ClusterDriver: Send + Sync + fmt::Debug {
     /// *Idempotency*: any number of calls end the run once, at the earliest moment any of them allowed. Stopping what
     /// does not exist, or has ended, is success. It holds across restarts of this process: what a stop left undone is
     /// finished by the next `observe` or `stop`.
+    ///
+    /// *Ownership*: only machines that bear our mark are ended, and the mark is looked at just before.
     async fn stop(&self, cluster: &Name, run: RunId, grace: Millis) -> Result<(), DriverError>;
+
+    /// Machines of each offer of a cluster that could be held now, ours included, as far as the cluster tells. An offer
+    /// that is not named is one of which nothing is known.
+    async fn capacity(&self, cluster: &ClusterSpec) -> Result<Vec<CapacityObservation>, DriverError> {
+        let _ = cluster;
+        Ok(Vec::new())
+    }
+
+    /// Removes what is left on disk of a run whose machines are proven gone. Refused with
+    /// [`DriverErrorClass::Invalid`] while one of them may live. What does not exist is success.
+    async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
+        let _ = (cluster, run);
+        Ok(())
+    }
+
+    /// Tells the agents of a cluster that the server has moved, where they can be told without being heard first.
+    async fn readdress(&self, cluster: &Name, server: &str) -> Result<(), DriverError> {
+        let _ = (cluster, server);
+        Ok(())
+    }
 }

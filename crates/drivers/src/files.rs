@@ -64,6 +64,13 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
+/// The last lines of a file, for an error's text.
+pub(crate) fn tail(path: &Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let from = text.len().saturating_sub(400);
+    leeway_model::name::escape(String::from_utf8_lossy(&text[from..]).trim())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

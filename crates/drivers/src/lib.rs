@@ -6,12 +6,17 @@
 
 pub mod conformance;
 mod contract;
+pub mod errors;
 pub mod files;
 pub mod local;
 pub mod process;
 pub mod run_dir;
+mod runs;
+pub mod slurm;
 
 pub use contract::{
     ClusterDriver, DriverError, DriverErrorClass, Instance, InstanceState, Launch, LaunchError, Observation, Token,
+    Warning,
 };
 pub use local::LocalDriver;
+pub use slurm::SlurmDriver;

@@ -10,7 +10,7 @@ mod spawn;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,11 +18,10 @@ use async_trait::async_trait;
 use leeway_model::run::LaunchErrorClass;
 use leeway_model::{Millis, Name, RunId};
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 
 use crate::contract::{ClusterDriver, DriverError, DriverErrorClass, Launch, LaunchError, Observation};
-use crate::files;
 use crate::run_dir::{self, Claim, RankDir};
+use crate::runs::Runs;
 
 /// Time that an agent has after its program's kill for its last reports.
 const LAST_REPORTS: Duration = Duration::from_secs(10);
@@ -34,7 +33,7 @@ pub struct LocalDriver {
 }
 
 struct Shared {
-    root: PathBuf,
+    runs: Runs,
     program: PathBuf,
     /// One launch, stop or observation at a time in a cluster.
     turns: Mutex<BTreeMap<Name, Arc<tokio::sync::Mutex<()>>>>,
@@ -42,60 +41,29 @@ struct Shared {
 
 impl fmt::Debug for LocalDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalDriver").field("root", &self.shared.root).field("program", &self.shared.program).finish()
+        f.debug_struct("LocalDriver")
+            .field("root", &self.shared.runs.root())
+            .field("program", &self.shared.program)
+            .finish()
     }
-}
-
-/// What was launched, written before any agent is started.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Launched {
-    shape: Name,
-    nodes: u32,
 }
 
 impl LocalDriver {
     /// Over a directory of its own, which is made if need be. An agent is started as `<program> agent --run-dir DIR`.
     pub fn new(root: PathBuf, program: PathBuf) -> io::Result<Self> {
-        run_dir::create_private_dir(&root)?;
-        let shared = Shared { root: root.canonicalize()?, program, turns: Mutex::default() };
+        let shared = Shared { runs: Runs::new(&root)?, program, turns: Mutex::default() };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The directory of a rank of a run, whether it exists or not.
     pub fn rank_dir(&self, cluster: &Name, run: RunId, rank: u32) -> RankDir {
-        self.shared.rank_dir(cluster, run, rank)
+        self.shared.runs.rank_dir(cluster, run, rank)
     }
 
     /// The machines of a run vanish now, as when a provider takes them: no signal that could be caught, no grace.
     /// Losing what does not exist is success.
     pub async fn lose(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
         self.in_turn(cluster, move |shared, cluster| shared.lose(cluster, run)).await
-    }
-
-    /// Tells the agents of a cluster that the server has moved; they look when they cannot reach it.
-    pub async fn readdress(&self, cluster: &Name, server: &str) -> Result<(), DriverError> {
-        let server = server.to_owned();
-        self.in_turn(cluster, move |shared, cluster| shared.readdress(cluster, &server)).await
-    }
-
-    /// Removes the directories of a run whose machines are proven gone, with its local output. Refused with
-    /// [`DriverErrorClass::Invalid`] while one of them may live.
-    pub async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
-        let forget = move |shared: &Shared, cluster: &Name| {
-            let dir = shared.run_dir(cluster, run);
-            if shared.living(cluster, run)? > 0 {
-                return Ok(false);
-            }
-            match std::fs::remove_dir_all(&dir) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-                removed => removed.map(|()| true),
-            }
-        };
-        if self.in_turn(cluster, forget).await? {
-            return Ok(());
-        }
-        let message = format!("run {run} may still live; stop it and wait until it is gone");
-        Err(DriverError::new(DriverErrorClass::Invalid, message))
     }
 
     fn turn(&self, cluster: &Name) -> Arc<tokio::sync::Mutex<()>> {
@@ -154,49 +122,30 @@ impl ClusterDriver for LocalDriver {
         });
         Ok(())
     }
+
+    async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
+        let forget = move |shared: &Shared, cluster: &Name| {
+            if shared.living(cluster, run)? > 0 {
+                return Ok(false);
+            }
+            shared.runs.remove(cluster, run).map(|()| true)
+        };
+        if self.in_turn(cluster, forget).await? {
+            return Ok(());
+        }
+        let message = format!("run {run} may still live; stop it and wait until it is gone");
+        Err(DriverError::new(DriverErrorClass::Invalid, message))
+    }
+
+    async fn readdress(&self, cluster: &Name, server: &str) -> Result<(), DriverError> {
+        let server = server.to_owned();
+        self.in_turn(cluster, move |shared, cluster| shared.runs.readdress(cluster, &server)).await
+    }
 }
 
 impl Shared {
-    fn cluster_dir(&self, cluster: &Name) -> PathBuf {
-        self.root.join(cluster.as_str())
-    }
-
-    fn run_dir(&self, cluster: &Name, run: RunId) -> PathBuf {
-        self.cluster_dir(cluster).join(run.to_string())
-    }
-
-    fn rank_dir(&self, cluster: &Name, run: RunId, rank: u32) -> RankDir {
-        RankDir::new(self.run_dir(cluster, run).join(rank.to_string()))
-    }
-
-    fn launched(&self, cluster: &Name, run: RunId) -> io::Result<Option<Launched>> {
-        files::read_json(&self.run_dir(cluster, run).join("launch.json"))
-    }
-
-    /// The ranks of a run; none when nothing of it was ever started.
-    fn ranks(&self, cluster: &Name, run: RunId) -> io::Result<Vec<RankDir>> {
-        let nodes = self.launched(cluster, run)?.map_or(0, |launched| launched.nodes);
-        Ok((0..nodes).map(|rank| self.rank_dir(cluster, run, rank)).collect())
-    }
-
-    /// The runs that have a directory in a cluster. Entries that are not named by a run's id are not ours.
-    fn runs(&self, cluster: &Name) -> io::Result<Vec<RunId>> {
-        let mut runs = Vec::new();
-        // The root must be there: without it an empty listing would prove the absence of everything.
-        std::fs::metadata(&self.root)?;
-        let entries = match std::fs::read_dir(self.cluster_dir(cluster)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(runs),
-            entries => entries?,
-        };
-        for entry in entries {
-            runs.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RunId>().ok()));
-        }
-        runs.sort_unstable();
-        Ok(runs)
-    }
-
     fn order_stop(&self, cluster: &Name, run: RunId, grace: Duration) -> io::Result<Duration> {
-        let dir = self.run_dir(cluster, run);
+        let dir = self.runs.run_dir(cluster, run);
         // Also for a run that was never launched: its launch may be on the way.
         run_dir::create_private_dir(&dir)?;
         let left = run_dir::order_stop(&dir, grace)?.left()?;
@@ -205,7 +154,7 @@ impl Shared {
             self.lose(cluster, run)?;
             return Ok(left);
         }
-        for rank in self.ranks(cluster, run)? {
+        for rank in self.runs.ranks(cluster, run)? {
             run_dir::create_private_dir(rank.path())?;
             if let Claim::Agent { process, .. } = rank.close()? {
                 process.signal(Signal::TERM)?;
@@ -217,31 +166,16 @@ impl Shared {
 
     /// Kills what outlived its stop, and what is left of agents that died.
     fn enforce_stop(&self, cluster: &Name, run: RunId) -> io::Result<()> {
-        for rank in self.ranks(cluster, run)? {
+        for rank in self.runs.ranks(cluster, run)? {
             observe::look(&rank)?;
         }
         Ok(())
     }
 
     fn lose(&self, cluster: &Name, run: RunId) -> io::Result<()> {
-        for rank in self.ranks(cluster, run)? {
+        for rank in self.runs.ranks(cluster, run)? {
             run_dir::create_private_dir(rank.path())?;
             observe::kill(&rank, &rank.close()?)?;
-        }
-        Ok(())
-    }
-
-    fn readdress(&self, cluster: &Name, server: &str) -> io::Result<()> {
-        for run in self.runs(cluster)? {
-            for rank in self.ranks(cluster, run)? {
-                let assignment = if rank.is_gone() { None } else { rank.assignment()? };
-                if let Some(mut assignment) = assignment
-                    && assignment.server != server
-                {
-                    server.clone_into(&mut assignment.server);
-                    rank.assign(&assignment)?;
-                }
-            }
         }
         Ok(())
     }
@@ -259,11 +193,4 @@ fn driver_error(error: &io::Error) -> DriverError {
 /// The name of a machine.
 fn instance_id(run: RunId, rank: u32) -> Box<str> {
     format!("{run}.{rank}").into()
-}
-
-/// The last lines of a file, for an error's text.
-fn tail(path: &Path) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
-    let from = text.len().saturating_sub(400);
-    leeway_model::name::escape(String::from_utf8_lossy(&text[from..]).trim())
 }

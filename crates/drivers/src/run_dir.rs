@@ -1,9 +1,10 @@
-//! The directory through which the local driver and an agent know of each other. It outlives both, so that a server
-//! that starts again finds its runs, and a machine that boots again finds none.
+//! The directory through which a driver and an agent know of each other. It outlives both, so that a server that starts
+//! again finds its runs, and a machine that boots again finds none.
 //!
 //! ```text
 //! <root>/<cluster>/<run>/launch.json      what was launched; there before any agent is
 //!                       /stop.json        the run is to end; from then on nothing of it starts
+//!                       /nodes            addresses of the ranks, one a line, where the cluster chose them
 //!                       /<rank>/assignment.json, token   what the agent is told; the agent removes the token
 //!                       /<rank>/agent.json               who holds the rank, for ever: one agent, or nobody
 //!                       /<rank>/job.json                 the program's processes
@@ -19,7 +20,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leeway_model::{InstallationId, RunId};
+use leeway_model::{InstallationId, Millis, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::Token;
@@ -34,6 +35,16 @@ pub struct Assignment {
     pub run: RunId,
     pub rank: u32,
     pub installation: InstallationId,
+    /// Where the agent hears that its machine will be taken.
+    #[serde(default)]
+    pub notices: Vec<NoticeSource>,
+}
+
+/// A way in which a provider warns the machine itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoticeSource {
+    /// SIGUSR1 to the agent: the machine goes so long after it.
+    Signal { left: Millis, source: Box<str> },
 }
 
 /// Who holds a rank, for ever.
@@ -58,7 +69,7 @@ pub struct StopOrder {
 }
 
 impl StopOrder {
-    /// Time left until the kill; none when it was ordered before this boot.
+    /// Time left until the kill; none when it was ordered before this boot, or on another machine.
     pub fn left(&self) -> io::Result<Duration> {
         if *process::boot_id()? != *self.boot_id {
             return Ok(Duration::ZERO);
@@ -160,6 +171,15 @@ impl RankDir {
         files::create_once(&self.0.join("gone"), b"").map(drop)
     }
 
+    /// Addresses of the run's machines in rank order; empty where the cluster left none.
+    pub fn nodes(&self) -> io::Result<Vec<String>> {
+        let Some(path) = self.0.parent().map(|run| run.join("nodes")) else { return Ok(Vec::new()) };
+        match std::fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            text => Ok(text?.lines().map(str::to_owned).collect()),
+        }
+    }
+
     /// The order to end that stands for the whole run.
     pub fn stop_order(&self) -> io::Result<Option<StopOrder>> {
         self.0.parent().map_or(Ok(None), |run| files::read_json(&run.join("stop.json")))
@@ -206,8 +226,13 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let dir = RankDir::new(top.path().join("0"));
         let installation = InstallationId("lab".parse().unwrap());
-        let assignment =
-            Assignment { server: "http://127.0.0.1:1".into(), run: "j-1-r1".parse().unwrap(), rank: 0, installation };
+        let assignment = Assignment {
+            server: "http://127.0.0.1:1".into(),
+            run: "j-1-r1".parse().unwrap(),
+            rank: 0,
+            installation,
+            notices: Vec::new(),
+        };
         let token = Token::new(*b"sixteen bytes ok");
         dir.prepare(&assignment, &token).unwrap();
         assert_eq!(dir.assignment().unwrap(), Some(assignment));

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leeway_drivers::conformance::Bench;
+use leeway_drivers::conformance::{Bench, Ground};
 use leeway_drivers::run_dir::{Claim, RankDir};
 use leeway_drivers::{ClusterDriver, DriverErrorClass, InstanceState, Launch, LocalDriver, Token};
 use leeway_model::cluster::{ClusterSpec, Machines};
@@ -59,8 +59,54 @@ fn launch(run: RunId, nodes: u32) -> Launch {
     }
 }
 
-fn bench(driver: &LocalDriver) -> Bench<'_, fn(RunId, u32) -> Launch> {
-    Bench { driver, launch, patience: Duration::from_secs(20) }
+struct Host {
+    driver: LocalDriver,
+    root: PathBuf,
+}
+
+#[async_trait::async_trait]
+impl Ground for Host {
+    async fn take(&self, launch: &Launch) {
+        self.driver.lose(&launch.cluster.name, launch.run).await.unwrap();
+    }
+
+    async fn warn(&self, _: &Launch) -> bool {
+        false
+    }
+
+    async fn make_foreign(&self) -> Option<Box<str>> {
+        let folder = self.root.join("here/somebodys");
+        std::fs::create_dir_all(&folder).unwrap();
+        Some(folder.display().to_string().into())
+    }
+
+    async fn foreign_lives(&self, machine: &str) -> bool {
+        Path::new(machine).is_dir()
+    }
+
+    async fn cut(&self, is_cut: bool) {
+        let (here, away) = (self.root.clone(), self.root.with_extension("away"));
+        let (from, to) = if is_cut { (here, away) } else { (away, here) };
+        std::fs::rename(from, to).unwrap();
+    }
+}
+
+/// Over a root of its own that goes with it.
+struct Place {
+    _folder: tempfile::TempDir,
+    host: Host,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        Self { host: Host { driver: driver(&root), root }, _folder: folder }
+    }
+
+    fn bench(&self) -> Bench<'_, fn(RunId, u32) -> Launch> {
+        Bench { driver: &self.host.driver, ground: &self.host, launch, patience: Duration::from_secs(20) }
+    }
 }
 
 fn driver(root: &Path) -> LocalDriver {
@@ -96,27 +142,34 @@ fn agent(rank: &RankDir) -> leeway_drivers::process::ProcessId {
 
 #[tokio::test]
 async fn p_01_a_second_launch_adopts() {
-    let root = tempfile::tempdir().unwrap();
-    bench(&driver(root.path())).a_second_launch_adopts_what_the_first_made(run(1)).await;
+    Place::new().bench().a_second_launch_adopts_what_the_first_made(run(1)).await;
 }
 
 #[tokio::test]
 async fn p_12_a_gang_is_all_or_nothing() {
-    let root = tempfile::tempdir().unwrap();
-    bench(&driver(root.path())).p_12_a_gang_that_does_not_fit_leaves_no_machine(run(1), run(2)).await;
+    Place::new().bench().p_12_a_gang_that_does_not_fit_leaves_no_machine(run(1), run(2)).await;
 }
 
 #[tokio::test]
 async fn stops_are_idempotent_and_final() {
-    let root = tempfile::tempdir().unwrap();
-    bench(&driver(root.path())).a_stop_is_idempotent_and_final(run(1), run(2)).await;
+    Place::new().bench().a_stop_is_idempotent_and_final(run(1), run(2)).await;
 }
 
 #[tokio::test]
 async fn p_02_a_restarted_server_finds_its_runs() {
-    let root = tempfile::tempdir().unwrap();
-    let later = driver(root.path());
-    bench(&driver(root.path())).p_02_a_new_driver_finds_what_an_earlier_one_launched(&later, run(1)).await;
+    let place = Place::new();
+    let later = driver(&place.host.root);
+    place.bench().p_02_a_new_driver_finds_what_an_earlier_one_launched(&later, run(1)).await;
+}
+
+#[tokio::test]
+async fn p_11_p_10_p_14_what_is_taken_is_seen_and_what_is_not_seen_proves_nothing() {
+    let place = Place::new();
+    place.bench().p_11_machines_that_were_taken_are_seen_gone(run(1)).await;
+    place.bench().p_10_what_is_not_ours_is_neither_listed_nor_touched(run(2)).await;
+    place.bench().p_14_without_a_listing_nothing_is_proven(run(3)).await;
+    place.bench().a_warning_is_passed_on(run(4)).await;
+    place.bench().only_a_run_that_is_gone_can_be_forgotten(run(5)).await;
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use crate::run_dir::{Claim, RankDir};
 impl Shared {
     pub(super) fn observe(&self, cluster: &Name) -> io::Result<Observation> {
         let mut observation = Observation { instances: Vec::new(), complete: true };
-        for run in self.runs(cluster)? {
-            let ranks = match self.ranks(cluster, run) {
+        for run in self.runs.list(cluster)? {
+            let ranks = match self.runs.ranks(cluster, run) {
                 Ok(ranks) => ranks,
                 Err(error) => {
                     tracing::warn!(%run, %error, "cannot read a run; the observation is incomplete");
@@ -26,7 +26,7 @@ impl Shared {
                     tracing::warn!(%run, rank, %error, "cannot tell whether a machine lives");
                     InstanceState::Unknown
                 });
-                observation.instances.push(Instance { run, rank, id: instance_id(run, rank), state });
+                observation.instances.push(Instance::new(run, rank, instance_id(run, rank), state));
             }
         }
         Ok(observation)
@@ -35,7 +35,7 @@ impl Shared {
     /// Machines of a run that are not proven gone.
     pub(super) fn living(&self, cluster: &Name, run: RunId) -> io::Result<u32> {
         let mut living = 0;
-        for rank in self.ranks(cluster, run)? {
+        for rank in self.runs.ranks(cluster, run)? {
             living += u32::from(look(&rank)? != InstanceState::Gone);
         }
         Ok(living)

@@ -12,10 +12,10 @@ use leeway_model::{Name, RunId};
 use tokio::process::{Child, Command};
 
 use super::observe::look;
-use super::{Launched, Shared, instance_id, tail};
+use super::{Shared, instance_id};
 use crate::contract::{InstanceState, Launch, LaunchError};
 use crate::files;
-use crate::run_dir::{Assignment, RankDir, create_private_dir, order_stop};
+use crate::run_dir::{RankDir, create_private_dir, order_stop};
 
 /// What an agent, and with it the program, gets of the server's environment: nothing that could hold a secret.
 const INHERITED: [&str; 11] =
@@ -48,7 +48,7 @@ pub(super) async fn launch(shared: &Shared, launch: &Launch) -> Result<Vec<Box<s
     }
     let mut children: Vec<(u32, Child)> = Vec::new();
     for rank in 0..launch.nodes {
-        let dir = shared.rank_dir(cluster, run, rank);
+        let dir = shared.runs.rank_dir(cluster, run, rank);
         if matches!(dir.claimed(), Ok(Some(_))) {
             continue;
         }
@@ -70,9 +70,8 @@ pub(super) async fn launch(shared: &Shared, launch: &Launch) -> Result<Vec<Box<s
 fn prepare(shared: &Shared, launch: &Launch) -> io::Result<Option<LaunchError>> {
     let (cluster, run) = (&launch.cluster.name, launch.run);
     let transient = |message: String| Ok(Some(LaunchError::new(LaunchErrorClass::Transient, message)));
-    let dir = shared.run_dir(cluster, run);
-    let ranks = shared.ranks(cluster, run)?;
-    if dir.join("stop.json").exists() {
+    let ranks = shared.runs.ranks(cluster, run)?;
+    if shared.runs.is_stopped(cluster, run) {
         return transient(format!("run {run} was stopped; place the job again"));
     }
     if !ranks.is_empty() {
@@ -86,16 +85,7 @@ fn prepare(shared: &Shared, launch: &Launch) -> io::Result<Option<LaunchError>> 
     } else if let Some(refused) = no_room(shared, launch)? {
         return Ok(Some(refused));
     }
-    create_private_dir(&dir)?;
-    for (rank, token) in (0..).zip(&launch.tokens) {
-        let rank_dir = shared.rank_dir(cluster, run, rank);
-        if rank_dir.claimed()?.is_none() {
-            let (server, installation) = (launch.server.clone(), launch.installation.clone());
-            rank_dir.prepare(&Assignment { server, run, rank, installation }, token)?;
-        }
-    }
-    let launched = Launched { shape: launch.shape.name.clone(), nodes: launch.nodes };
-    files::replace_json(&dir.join("launch.json"), &launched)?;
+    shared.runs.prepare(launch, &[])?;
     Ok(None)
 }
 
@@ -105,8 +95,8 @@ fn no_room(shared: &Shared, launch: &Launch) -> io::Result<Option<LaunchError>> 
     let Some(count) = of_shape.and_then(|machines| machines.count) else { return Ok(None) };
     let cluster = &launch.cluster.name;
     let mut taken = 0_u32;
-    for run in shared.runs(cluster)? {
-        if shared.launched(cluster, run)?.is_some_and(|launched| launched.shape == launch.shape.name) {
+    for run in shared.runs.list(cluster)? {
+        if shared.runs.launched(cluster, run)?.is_some_and(|launched| launched.shape == launch.shape.name) {
             taken = taken.saturating_add(shared.living(cluster, run)?);
         }
     }
@@ -149,7 +139,7 @@ async fn wait_until_up(
     loop {
         let mut waiting = 0;
         for rank in 0..launch.nodes {
-            let dir = shared.rank_dir(&launch.cluster.name, launch.run, rank);
+            let dir = shared.runs.rank_dir(&launch.cluster.name, launch.run, rank);
             let claimed = dir.claimed().map_err(|error| refused(&error, error.to_string()))?;
             waiting += u32::from(claimed.is_none());
         }
@@ -157,11 +147,11 @@ async fn wait_until_up(
             return Ok(());
         }
         for (rank, child) in children.iter_mut() {
-            let dir = shared.rank_dir(&launch.cluster.name, launch.run, *rank);
+            let dir = shared.runs.rank_dir(&launch.cluster.name, launch.run, *rank);
             let ended = child.try_wait().map_err(|error| refused(&error, error.to_string()))?;
             // It may have ended because another agent was first.
             if let Some(status) = ended.filter(|_| matches!(dir.claimed(), Ok(None))) {
-                let said = tail(&dir.path().join("agent.err"));
+                let said = files::tail(&dir.path().join("agent.err"));
                 return Err(transient(format!("the agent of rank {rank} ended at once ({status}): {said}")));
             }
         }
@@ -182,7 +172,7 @@ fn reap(children: Vec<(u32, Child)>) {
 
 /// Ends whatever a failed launch made and closes its ranks for good.
 fn undo(shared: &Shared, cluster: &Name, run: RunId, refused: LaunchError) -> LaunchError {
-    let dir = shared.run_dir(cluster, run);
+    let dir = shared.runs.run_dir(cluster, run);
     let closed = create_private_dir(&dir).and_then(|()| order_stop(&dir, Duration::ZERO));
     if let Err(error) = closed.and_then(|_| shared.lose(cluster, run)) {
         tracing::warn!(%run, %error, "cannot undo a launch; the next observation tries again");
