@@ -11,6 +11,7 @@ pub mod exit;
 mod lease;
 mod link;
 mod logs;
+mod notices;
 mod orders;
 mod program;
 mod progress;
@@ -52,6 +53,8 @@ pub struct Options {
 pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
     detach();
     let mut told_to_stop = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    // Before anything else: a warning that comes early must not be missed.
+    let warned = notices::Signals::listen()?;
     let run_dir = options.run_dir.canonicalize();
     let dir = RankDir::new(run_dir.with_context(|| format!("no run directory '{}'", options.run_dir.display()))?);
     let Some(claim) = dir.claim().context("cannot claim the run directory")? else {
@@ -87,7 +90,11 @@ pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
         Ok(Err(CallError::Over(_))) => return Ok(exit::OVER.into()),
         Ok(registered) => registered.context("the server does not register this agent")?,
     };
-    let assignment = answer.assignment.context("the server assigned nothing")?;
+    let mut assignment = answer.assignment.context("the server assigned nothing")?;
+    if assignment.node_addresses.is_empty() {
+        // Only the cluster knows where it put the others.
+        assignment.node_addresses = dir.nodes().context("cannot read the addresses of the run's machines")?;
+    }
     lease.set_kill_grace(Duration::from_millis(assignment.kill_grace_ms));
     if lease.renewed(sent, Duration::from_millis(assignment.lease_ttl_ms)).is_err() {
         return Ok(exit::OVER.into());
@@ -100,6 +107,7 @@ pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let parts = Parts { dir, run, installation, link, lease, board, program, assignment, log };
     let (agent, phases) = Agent::new(parts);
     let agent = Arc::new(agent);
+    notices::listen(&agent, assigned.notices, warned);
     match work::alongside(agent.clone(), pusher, phases).await {
         Ok(code) => Ok(code.into()),
         Err(over) => {

@@ -79,6 +79,16 @@ impl Board {
         self.change(|orders| orders.stop = Some(orders.stop.map_or(kill_at, |known| known.min(kill_at))));
     }
 
+    /// The provider takes the machine at `deadline`. A last save is worth trying until the server, which knows how long
+    /// one takes, says otherwise.
+    pub fn warn(&self, deadline: Duration) {
+        self.change(|orders| {
+            let new = Notice { kind: pb::NoticeKind::Interruption, deadline, save: true };
+            let known = orders.notice.get_or_insert(new);
+            known.deadline = known.deadline.min(deadline);
+        });
+    }
+
     /// Takes an order as it came at `now`. One that is not known is skipped.
     pub fn take(&self, directive: pb::Directive, now: Duration) {
         let after = |ms| now.saturating_add(Duration::from_millis(ms));
@@ -141,6 +151,18 @@ mod tests {
         assert_eq!(board.now().deadline(), Some(s(26)));
         board.take(pb::Directive { directive: None }, s(23));
         assert_eq!(board.now().deadline(), Some(s(26)));
+    }
+
+    #[test]
+    fn i_05_a_warning_of_the_machine_and_the_servers_word_for_it_are_one_notice() {
+        let board = Board::default();
+        board.warn(s(100));
+        assert_eq!(board.now().terminate_at(), Some(s(0)), "a last save is tried at once");
+        board.take(notice(pb::NoticeKind::Interruption, 99_000, false), s(2));
+        assert_eq!(board.now().deadline(), Some(s(100)), "the earlier deadline stands");
+        assert_eq!(board.now().terminate_at(), Some(s(97)), "the server says that a save does not fit");
+        board.warn(s(90));
+        assert_eq!(board.now().deadline(), Some(s(90)));
     }
 
     #[test]

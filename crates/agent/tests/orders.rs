@@ -7,6 +7,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use leeway_agent::exit;
+use leeway_drivers::run_dir::NoticeSource;
+use leeway_model::Millis;
 use leeway_proto::pb;
 use leeway_proto::pb::directive::Directive;
 use leeway_proto::pb::report_exit_request::Exit;
@@ -44,6 +46,31 @@ async fn after_a_notice_the_last_checkpoint_is_committed_before_the_exit_is_repo
     assert_eq!((&exit.exit, exit.during_notice), (&Some(Exit::ExitCode(75)), true));
     let log = String::from_utf8_lossy(&state.log);
     assert!(log.contains(r#""kind":"interruption""#) && log.contains(r#""seconds_left":29"#), "{log}");
+}
+
+#[tokio::test]
+async fn i_01_a_warning_that_only_the_machine_hears_reaches_program_and_server() {
+    let store = tempfile::tempdir().unwrap();
+    let run = format!("trap 'cat \"$LEEWAY_NOTICE_FILE\"; save 42; exit 75' TERM; {WAIT}");
+    let server = Server::start(saving(&run, store.path()));
+    let source = NoticeSource::Signal { left: Millis::from_secs(20), source: "slurm".into() };
+    let mut agent = Agent::start_with(&server, "j-7-r3", vec![source]);
+    agent.said("ready").await;
+    // As Slurm does: to every process of the step. The program takes no harm from it.
+    for process in agent.program().unwrap().members().unwrap() {
+        process.signal(Signal::URG).unwrap();
+    }
+    agent.signal(Signal::URG);
+    assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
+    let state = server.state();
+    let notices = state.notices();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!(notices[0].source, "slurm");
+    assert!((15_000..=20_000).contains(&notices[0].time_left_ms), "{notices:?}");
+    assert_eq!(state.commits().len(), 1, "the last checkpoint was saved");
+    let exit = state.exit().unwrap();
+    assert_eq!((exit.exit, exit.during_notice), (Some(Exit::ExitCode(75)), true));
+    assert!(String::from_utf8_lossy(&state.log).contains("the provider will take this machine in 20 s (slurm)"));
 }
 
 #[tokio::test]

@@ -195,6 +195,19 @@ pub trait ClusterDriver: Send + Sync + fmt::Debug {
     /// *Ownership*: only machines that bear our mark are ended, and the mark is looked at just before.
     async fn stop(&self, cluster: &Name, run: RunId, grace: Millis) -> Result<(), DriverError>;
 
+    /// Whether this driver could reach a cluster that is about to be declared, and has what it needs for its machines.
+    /// The text says what to do.
+    fn check(&self, spec: &ClusterSpec) -> Result<(), String> {
+        let _ = spec;
+        Ok(())
+    }
+
+    /// How often a cluster bears to be looked at; `None` where a look costs little.
+    fn poll_every(&self, cluster: &Name) -> Option<Millis> {
+        let _ = cluster;
+        None
+    }
+
     /// Machines of each offer of a cluster that could be held now, ours included, as far as the cluster tells. An offer
     /// that is not named is one of which nothing is known.
     async fn capacity(&self, cluster: &ClusterSpec) -> Result<Vec<CapacityObservation>, DriverError> {

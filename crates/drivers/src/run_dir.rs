@@ -43,7 +43,7 @@ pub struct Assignment {
 /// A way in which a provider warns the machine itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoticeSource {
-    /// SIGUSR1 to the agent: the machine goes so long after it.
+    /// SIGURG to the agent, which programs ignore by default: the machine goes so long after it.
     Signal { left: Millis, source: Box<str> },
 }
 

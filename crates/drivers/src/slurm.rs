@@ -223,6 +223,25 @@ impl ClusterDriver for SlurmDriver {
         Ok(())
     }
 
+    fn check(&self, spec: &ClusterSpec) -> Result<(), String> {
+        let cluster = self.cluster(&spec.name)?;
+        let unknown = spec.machines.iter().find(|machines| !cluster.config.machines.contains_key(&machines.shape.name));
+        match unknown {
+            None => Ok(()),
+            Some(machines) => {
+                let shape = &machines.shape.name;
+                Err(format!(
+                    "cluster {} has no [clusters.machines.slurm] for machines '{shape}' in the configuration",
+                    spec.name
+                ))
+            }
+        }
+    }
+
+    fn poll_every(&self, cluster: &Name) -> Option<Millis> {
+        self.clusters.get(cluster).map(|cluster| cluster.config.poll)
+    }
+
     async fn capacity(&self, cluster: &ClusterSpec) -> Result<Vec<CapacityObservation>, DriverError> {
         self.known(&cluster.name)?.capacity(cluster).await.map_err(|error| driver_error(&error))
     }

@@ -59,6 +59,7 @@ impl Declaring<'_> {
         known.write()?;
         for Declared { spec, prices, market } in clusters {
             let (name, what) = (spec.name.clone(), format!("cluster '{}'", spec.name));
+            let driver = spec.driver.clone();
             let digest = digest(&spec)?;
             let (wanted, same) = (name.clone(), spec.clone());
             let stands = self
@@ -76,9 +77,11 @@ impl Declaring<'_> {
             if !prices.is_empty() {
                 self.shared.handle.bring(Event::PricesObserved { prices }).await?;
             }
-            if let Some(local) = &self.drivers.local {
+            if let Some(driver) = self.drivers.by_name.get(&driver) {
                 // Agents of an earlier server look here when they cannot reach it.
-                local.readdress(&name, &format!("http://{}", self.shared.address)).await?;
+                if let Err(error) = driver.readdress(&name, &self.shared.agents_url).await {
+                    tracing::warn!(cluster = %name, %error, "agents of an earlier start were not told where this one is");
+                }
             }
             if let Some(market) = market {
                 let begun = market::begun(&self.data.join("markets"), &name, self.shared.clock.now())?;

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
-use leeway_drivers::{ClusterDriver, DriverError, LocalDriver};
-use leeway_model::{Name, RunId};
+use anyhow::Context as _;
+use leeway_drivers::{ClusterDriver, DriverError, LocalDriver, SlurmDriver};
+use leeway_model::{InstallationId, Name, RunId};
+
+use crate::settings::Settings;
 
 /// Takes machines away without a word, as a provider does. Only a recorded market asks for it, so that a loss is real
 /// and the scheduler learns of it in the same way as of any other.
@@ -23,11 +27,11 @@ impl TakesBack for LocalDriver {
 
 /// Names of the drivers of this build.
 pub fn names() -> Vec<Name> {
-    vec![local_name()]
+    vec![name("local"), name("slurm")]
 }
 
-fn local_name() -> Name {
-    "local".parse().expect("'local' is a name")
+fn name(text: &str) -> Name {
+    text.parse().expect("the names of drivers are names")
 }
 
 /// Drivers by the name that clusters use.
@@ -36,18 +40,33 @@ pub struct Drivers {
     pub by_name: BTreeMap<Name, Arc<dyn ClusterDriver>>,
     /// Those whose machines a recorded market can take.
     pub taking: BTreeMap<Name, Arc<dyn TakesBack>>,
-    /// The one on this host, whose agents must be told when the server has moved.
-    pub local: Option<LocalDriver>,
 }
 
 impl Drivers {
-    /// The drivers of this build: the one on this host.
+    /// The drivers of this build, as the settings say.
+    ///
+    /// # Errors
+    /// A folder that cannot be made.
+    pub fn of(settings: &Settings, data: &Path) -> anyhow::Result<Self> {
+        let program = match &settings.agent_program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().context("local.agent: this program's own path is not known; set it")?,
+        };
+        let root = std::path::absolute(data.join("local"))?;
+        let mut drivers = Self::local(LocalDriver::new(root, program).context("preparing the local driver")?);
+        let installation = InstallationId(settings.installation.clone());
+        let slurm = settings.clusters.iter();
+        let slurm = slurm.filter_map(|cluster| Some((cluster.spec.name.clone(), cluster.slurm.clone()?))).collect();
+        let slurm = SlurmDriver::new(&installation, slurm).context("preparing the slurm driver")?;
+        drivers.by_name.insert(name("slurm"), Arc::new(slurm));
+        Ok(drivers)
+    }
+
+    /// Machines on this host alone.
     pub fn local(driver: LocalDriver) -> Self {
-        let name = local_name();
         Self {
-            by_name: BTreeMap::from([(name.clone(), Arc::new(driver.clone()) as Arc<dyn ClusterDriver>)]),
-            taking: BTreeMap::from([(name, Arc::new(driver.clone()) as Arc<dyn TakesBack>)]),
-            local: Some(driver),
+            by_name: BTreeMap::from([(name("local"), Arc::new(driver.clone()) as Arc<dyn ClusterDriver>)]),
+            taking: BTreeMap::from([(name("local"), Arc::new(driver) as Arc<dyn TakesBack>)]),
         }
     }
 }

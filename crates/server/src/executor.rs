@@ -147,7 +147,7 @@ impl Executor {
             offer: order.offer.clone(),
             shape,
             nodes: order.nodes,
-            server: format!("http://{}", self.shared.address),
+            server: self.shared.agents_url.clone(),
             tokens: tokens.collect(),
             installation: self.shared.installation().clone(),
             deadline: order.deadline.since(self.shared.clock.now()),

@@ -1,7 +1,6 @@
 //! The services over the wire: each call is converted once, asked of the scheduler, and converted back. Nothing here
 //! decides anything.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leeway_core::{Config, Refused, RefusedKind};
@@ -16,6 +15,7 @@ pub use paces::Paces;
 
 use crate::clock::Clock;
 use crate::driver_loop::{Failure, Handle};
+use crate::executor::polls::Said;
 use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::secrets::Keys;
@@ -61,7 +61,10 @@ pub struct Parts {
     pub drivers: std::collections::BTreeMap<Name, Arc<dyn ClusterDriver>>,
     /// Fires when streams must end.
     pub stopping: CancellationToken,
-    pub address: SocketAddr,
+    /// Where agents reach the server.
+    pub agents_url: String,
+    /// What providers say of runs, for people.
+    pub said: Said,
     /// The store was restored and nobody confirmed it: what it does not know is reported and not removed (S-14).
     pub report_only: bool,
 }
@@ -88,7 +91,7 @@ impl std::fmt::Debug for Shared {
 
 impl std::fmt::Debug for Parts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Parts").field("agents_url", &self.agents_url).finish_non_exhaustive()
     }
 }
 

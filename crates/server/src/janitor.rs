@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leeway_drivers::LocalDriver;
 use leeway_model::{JobId, Millis, Name, RunId};
 
 use crate::driver_loop::{Failure, View};
@@ -17,7 +16,7 @@ const UPLOAD_AGE: Duration = Duration::from_secs(24 * 3_600);
 const RUN_AGE: Millis = Millis::from_mins(30);
 
 /// Tidies up until the server stops.
-pub async fn run(shared: Shared, local: Option<LocalDriver>) {
+pub async fn run(shared: Shared) {
     let mut forgotten: BTreeSet<RunId> = BTreeSet::new();
     loop {
         tokio::select! {
@@ -30,9 +29,7 @@ pub async fn run(shared: Shared, local: Option<LocalDriver>) {
         if let Err(failure) = tidy(&shared).await {
             tracing::debug!(%failure, "tidying was left out");
         }
-        if let Some(local) = &local {
-            forget_runs(&shared, local, &mut forgotten).await;
-        }
+        forget_runs(&shared, &mut forgotten).await;
     }
 }
 
@@ -68,26 +65,20 @@ async fn tidy(shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn forget_runs(shared: &Shared, local: &LocalDriver, forgotten: &mut BTreeSet<RunId>) {
+async fn forget_runs(shared: &Shared, forgotten: &mut BTreeSet<RunId>) {
     let look = |view: &mut View<'_>| {
         let tables = view.scheduler.tables();
-        let is_local = |cluster: &Name| {
-            tables.clusters.get(cluster).is_some_and(|cluster| cluster.spec.driver.as_str() == "local")
-        };
-        let over = tables
-            .runs
-            .values()
-            .filter(|run| run.released.is_some_and(|at| view.now.since(at) >= RUN_AGE) && is_local(&run.offer.cluster));
-        over.map(|run| (run.offer.cluster.clone(), run.id)).collect::<Vec<_>>()
+        let driver = |cluster: &Name| tables.clusters.get(cluster).map(|cluster| cluster.spec.driver.clone());
+        let over = tables.runs.values().filter(|run| run.released.is_some_and(|at| view.now.since(at) >= RUN_AGE));
+        over.filter_map(|run| Some((driver(&run.offer.cluster)?, run.offer.cluster.clone(), run.id)))
+            .collect::<Vec<_>>()
     };
     let Ok(over) = shared.handle.read(look).await else { return };
-    let still: BTreeSet<RunId> = over.iter().map(|(_, run)| *run).collect();
+    let still: BTreeSet<RunId> = over.iter().map(|(_, _, run)| *run).collect();
     forgotten.retain(|run| still.contains(run));
-    for (cluster, run) in over {
-        if forgotten.contains(&run) {
-            continue;
-        }
-        match local.forget(&cluster, run).await {
+    for (driver, cluster, run) in over {
+        let Some(driver) = shared.drivers.get(&driver).filter(|_| !forgotten.contains(&run)) else { continue };
+        match driver.forget(&cluster, run).await {
             Ok(()) => {
                 forgotten.insert(run);
             }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use leeway_drivers::LocalDriver;
 use leeway_engine::Engine;
 use leeway_model::InstallationId;
 use leeway_store::{DiskStore, Identity, Options};
@@ -58,6 +57,7 @@ pub use settings::{Problems, Settings, SettingsError, Sources};
 use clock::Clock;
 use driver_loop::{Bounds, Effects, Handle};
 use executor::Executor;
+use executor::polls::Said;
 use grpc::{Paces, Parts, Shared};
 use in_flight::InFlight;
 use logs::Logs;
@@ -191,7 +191,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
 
     let drivers = match parameters.drivers {
         Some(drivers) => drivers,
-        None => local_drivers(&data, &settings)?,
+        None => Drivers::of(&settings, &data)?,
     };
     let webhook_settings = leeway_webhook::Settings {
         policy: settings.webhooks.policy.clone(),
@@ -220,7 +220,8 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         deliverer,
         drivers: drivers.by_name.clone(),
         stopping: stopping.clone(),
-        address: grpc_addr,
+        agents_url: settings.advertise.clone().unwrap_or_else(|| format!("http://{grpc_addr}")),
+        said: Said::default(),
         report_only,
     });
     let mut server = Server {
@@ -252,7 +253,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
     let executor = Executor { shared: shared.clone(), in_flight };
     server.tasks.push(tokio::spawn(executor.clone().run(orders)));
     server.tasks.push(tokio::spawn(executor::polls::run(executor, parameters.poll_every.unwrap_or(POLL_EVERY))));
-    server.tasks.push(tokio::spawn(janitor::run(shared.clone(), drivers.local.clone())));
+    server.tasks.push(tokio::spawn(janitor::run(shared.clone())));
     let jumps = clock::watch_jumps(clock);
     server.tasks.push(tokio::spawn(async move {
         tokio::select! {
@@ -368,15 +369,6 @@ fn open_store(data: &Path, settings: &Settings, options: Options) -> anyhow::Res
         tracing::warn!(cut_bytes = report.cut_bytes, index_rebuilt = ?report.index_rebuilt, "the store was put right");
     }
     Ok((store, claim))
-}
-
-fn local_drivers(data: &Path, settings: &Settings) -> anyhow::Result<Drivers> {
-    let program = match &settings.agent_program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe().context("local.agent: this program's own path is not known; set it")?,
-    };
-    let root = std::path::absolute(data.join("local"))?;
-    Ok(Drivers::local(LocalDriver::new(root, program).context("preparing the local driver")?))
 }
 
 #[cfg(test)]

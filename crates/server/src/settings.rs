@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use config::{Config as Layers, File, FileFormat, Value};
 use leeway_core::{Config, config as core_config};
+use leeway_drivers::slurm::SlurmConfig;
 use leeway_market::replay::End;
 use leeway_model::budget::BudgetSpec;
 use leeway_model::cluster::ClusterSpec;
@@ -23,6 +24,7 @@ mod order;
 mod raw;
 mod read;
 mod schema;
+mod slurm;
 mod tree;
 
 pub use environment::is_known_variable;
@@ -52,6 +54,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     pub listen: SocketAddr,
     pub metrics_listen: SocketAddr,
+    /// URL under which agents reach the server, when it is another than where it listens.
+    pub advertise: Option<String>,
     pub default_policy: Name,
     /// Policy of jobs that have a deadline and name none.
     pub deadline_policy: Option<Name>,
@@ -127,6 +131,8 @@ pub struct ClusterSettings {
     pub key: String,
     pub spec: ClusterSpec,
     pub market: Option<MarketSettings>,
+    /// Of a cluster that Slurm runs.
+    pub slurm: Option<SlurmConfig>,
 }
 
 /// A recorded market that a cluster's spot offers follow.

@@ -460,3 +460,73 @@ fn every_variable_of_the_sources_is_known() {
     seen.retain(|name| !PLANTED.contains(&name.as_str()) && !leeway_server::settings::is_known_variable(name));
     assert!(seen.is_empty(), "add to the lists of settings/environment.rs: {seen:?}");
 }
+
+const HPC: &str = r#"
+installation = "lab"
+[[clusters]]
+name = "hpc"
+driver = "slurm"
+region = "onprem/here"
+[clusters.slurm]
+work_dir = "/shared/leeway"
+agent = "/shared/bin/leeway"
+[[clusters.machines]]
+name = "a100x4"
+cpus = 32
+accelerator = "A100"
+accelerators = 4
+on_demand = "11.00 USD"
+spot = "4.00 USD"
+[clusters.machines.slurm]
+partition = "gpu"
+spot_partition = "preempt"
+spot_qos = "scavenger"
+"#;
+
+#[test]
+fn a_slurm_cluster_says_where_its_machines_are_queued() {
+    let settings = Settings::from_toml(HPC).unwrap();
+    let slurm = settings.clusters[0].slurm.as_ref().unwrap();
+    let machines = &slurm.machines[&"a100x4".parse().unwrap()];
+    assert_eq!(machines.gres.as_deref(), Some("gpu:a100:4"), "from the accelerators");
+    let queues: Vec<String> = machines.queues.iter().map(|(kind, queue)| format!("{kind}: {queue:?}")).collect();
+    assert_eq!(queues.len(), 3, "{queues:?}");
+    assert!(queues[0].contains("preempt") && queues[0].contains("scavenger"), "{queues:?}");
+    assert!(queues[1].contains("gpu") && queues[1].contains("None"), "{queues:?}");
+    assert_eq!((slurm.poll.to_string(), slurm.notice.to_string()), ("5s".into(), "1m".into()));
+}
+
+#[test]
+fn what_is_wrong_with_a_slurm_cluster_is_told_with_its_key_and_a_fix() {
+    let table: &[(&str, &str, &str)] = &[
+        ("\"lab\"", "\"local\"", "installation: 'local' is everybody's; give this installation a name of its own"),
+        ("work_dir = \"/shared/leeway\"", "", "clusters[0].slurm.work_dir: is missing; name a folder"),
+        (
+            "partition = \"gpu\"",
+            "",
+            "clusters[0].machines[0].slurm.partition: is missing; name the partition of on-demand",
+        ),
+        (
+            "\"preempt\"",
+            "\"a b\"",
+            "clusters[0].machines[0].slurm.spot_partition: 'a b' cannot stand in a batch script",
+        ),
+        ("driver = \"slurm\"", "", "clusters[0].slurm: belongs to clusters with driver = \"slurm\""),
+        (
+            "spot_qos",
+            "spot_qoss",
+            "clusters[0].machines[0].slurm.spot_qoss: there is no such key; did you mean 'spot_qos'?",
+        ),
+        ("agent = ", "notice = \"0s\"\nagent = ", "clusters[0].slurm.notice: '0s' is out of range"),
+        ("agent = ", "time_limit = \"5s\"\nagent = ", "clusters[0].slurm.time_limit: '5s' is out of range"),
+        (
+            "installation = ",
+            "advertise = \"leeway:7070\"\ninstallation = ",
+            "advertise: 'leeway:7070' is no address for agents",
+        ),
+    ];
+    for (from, to, expected) in table {
+        let said = Settings::from_toml(&HPC.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(said.contains(expected), "{to}: {said}");
+    }
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leeway_drivers::Token;
 use leeway_drivers::process::{ProcessId, Tree};
-use leeway_drivers::run_dir::{Assignment, Claim, RankDir};
+use leeway_drivers::run_dir::{Assignment, Claim, NoticeSource, RankDir};
 use leeway_model::{InstallationId, RunId};
 use leeway_proto::pb;
 use rustix::process::Signal;
@@ -63,10 +63,15 @@ impl Agent {
     }
 
     pub fn start_as(server: &Server, run: &str) -> Self {
+        Self::start_with(server, run, Vec::new())
+    }
+
+    /// One that may hear its provider's notices.
+    pub fn start_with(server: &Server, run: &str, notices: Vec<NoticeSource>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let dir = RankDir::new(home.path().join("run/0"));
         let run: RunId = run.parse().unwrap();
-        let assigned = Assignment { server: server.url(), run, rank: 0, installation: installation() };
+        let assigned = Assignment { server: server.url(), run, rank: 0, installation: installation(), notices };
         dir.prepare(&assigned, &Token::new(*TOKEN)).unwrap();
         Self { child: spawn(&dir), dir, _home: Some(home) }
     }

@@ -47,6 +47,7 @@ pub enum Heard {
     Phase(pb::AgentPhase, Option<u64>),
     Commit(pb::CommitCheckpointRequest),
     Damage(CheckpointId),
+    Notice(pb::ReportNoticeRequest),
     Exit(pb::ReportExitRequest),
 }
 
@@ -64,6 +65,14 @@ impl State {
             _ => None,
         };
         self.heard.iter().filter_map(commit).collect()
+    }
+
+    pub fn notices(&self) -> Vec<pb::ReportNoticeRequest> {
+        let notice = |heard: &Heard| match heard {
+            Heard::Notice(notice) => Some(notice.clone()),
+            _ => None,
+        };
+        self.heard.iter().filter_map(notice).collect()
     }
 
     pub fn phases(&self) -> Vec<pb::AgentPhase> {
@@ -207,6 +216,17 @@ impl AgentService for Service {
         }
         let next = if state.instead.is_empty() { None } else { Some(state.instead.remove(0)) };
         Ok(Response::new(pb::ReportDamagedResponse { next, restart_without: true }))
+    }
+
+    async fn report_notice(
+        &self,
+        request: Request<pb::ReportNoticeRequest>,
+    ) -> Result<Response<pb::ReportNoticeResponse>, Status> {
+        let mut request = request.into_inner();
+        let mut state = self.state();
+        state.admit(request.caller.take())?;
+        state.heard.push(Heard::Notice(request));
+        Ok(Response::new(pb::ReportNoticeResponse {}))
     }
 
     async fn report_exit(

@@ -130,6 +130,7 @@ pub fn explain(answer: &pb::ExplainJobResponse, view: &View) -> String {
     if parts.len() == 1 {
         parts.push("nothing was decided about it yet".to_owned());
     }
+    parts.extend(answer.cluster_says.iter().map(|says| format!("its cluster says: {}", plain(says))));
     parts.join("\n\n")
 }
 
@@ -371,6 +372,7 @@ mod tests {
             decisions: vec![samples::decision()],
             evaluation: Some(samples::evaluation()),
             warnings: vec![pb::Reason { code: "DEADLINE_UNPROTECTED".into(), message: "spot may be taken".into() }],
+            cluster_says: Some("PENDING: Resources".into()),
         };
         insta::assert_snapshot!("explain", explain(&answer, &samples::view(None)));
         insta::assert_snapshot!("explain_empty", explain(&pb::ExplainJobResponse::default(), &samples::view(None)));

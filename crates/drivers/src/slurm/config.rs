@@ -24,6 +24,8 @@ pub struct SlurmConfig {
     /// Warning that is asked for before the time limit, and how long a preempted job is taken to last where its
     /// partition does not tell.
     pub notice: Millis,
+    /// Between two looks at the cluster.
+    pub poll: Millis,
     /// By name of the machine shape.
     pub machines: BTreeMap<Name, SlurmMachines>,
 }

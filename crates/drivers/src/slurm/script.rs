@@ -67,8 +67,9 @@ pub fn batch(request: &Request<'_>) -> String {
         // Minutes; a started one counts.
         option("time", &limit.as_millis().div_ceil(60_000).max(1).to_string());
     }
-    // To the agents, which are the steps of the job, not to this script.
-    option("signal", &format!("USR1@{}", config.notice.as_millis().div_ceil(1_000).max(1)));
+    // To the steps of the job, not to this script. Slurm may send it to every process of a step: the signal is one that
+    // a program ignores unless it asks for it.
+    option("signal", &format!("URG@{}", config.notice.as_millis().div_ceil(1_000).max(1)));
     option("dependency", "singleton");
     option("output", &quoted_pattern(&dir.join("slurm.out")));
     option("open-mode", "append");
@@ -82,7 +83,7 @@ pub fn batch(request: &Request<'_>) -> String {
          [ ! -e \"$dir/stop.json\" ] || exit 0\n\
          scontrol show hostnames \"$SLURM_JOB_NODELIST\" > \"$dir/nodes.part\" && mv \"$dir/nodes.part\" \"$dir/nodes\"\n\
          # The agents hear what is to be heard; this script waits for them.\n\
-         trap : TERM USR1\n\
+         trap : TERM\n\
          srun --ntasks={nodes} --cpus-per-task={cpus} --kill-on-bad-exit=0 \\\n\
          \x20 sh -c 'exec \"$0\" agent --run-dir \"$1/$SLURM_PROCID\"' {agent} \"$dir\" &\n\
          step=$!\n\
@@ -128,6 +129,7 @@ mod tests {
             account: Some("ml".into()),
             time_limit: Some(Millis::from_hours(2)),
             notice: Millis::from_secs(90),
+            poll: Millis::from_secs(5),
             machines: BTreeMap::new(),
         };
         let shape = MachineShape {
@@ -164,7 +166,7 @@ mod tests {
 #SBATCH --mem=15360M
 #SBATCH --gres=gpu:a100:4
 #SBATCH --time=120
-#SBATCH --signal=USR1@90
+#SBATCH --signal=URG@90
 #SBATCH --dependency=singleton
 #SBATCH --output="/shared/it's/hpc/j-42-r3/slurm.out"
 #SBATCH --open-mode=append
@@ -175,7 +177,7 @@ dir='/shared/it'\''s/hpc/j-42-r3'
 [ ! -e "$dir/stop.json" ] || exit 0
 scontrol show hostnames "$SLURM_JOB_NODELIST" > "$dir/nodes.part" && mv "$dir/nodes.part" "$dir/nodes"
 # The agents hear what is to be heard; this script waits for them.
-trap : TERM USR1
+trap : TERM
 srun --ntasks=2 --cpus-per-task=8 --kill-on-bad-exit=0 \
   sh -c 'exec "$0" agent --run-dir "$1/$SLURM_PROCID"' '/opt/leeway' "$dir" &
 step=$!

@@ -107,6 +107,7 @@ fn driver(folder: &Path, slurm: &Arc<FakeSlurm>) -> SlurmDriver {
         account: None,
         time_limit: None,
         notice: Millis::from_secs(30),
+        poll: Millis::from_secs(5),
         machines: [(name("small"), SlurmMachines { queues, ..SlurmMachines::default() })].into(),
     };
     let calls: Arc<dyn Calls> = slurm.clone();

@@ -217,6 +217,26 @@ impl TryFrom<pb::ReportDamagedRequest> for Damage {
     }
 }
 
+/// A provider's warning that a machine heard itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoticeReport {
+    pub caller: Caller,
+    pub left: Millis,
+    pub source: Box<str>,
+}
+
+impl TryFrom<pb::ReportNoticeRequest> for NoticeReport {
+    type Error = Invalid;
+
+    fn try_from(wire: pb::ReportNoticeRequest) -> Result<Self, Invalid> {
+        Ok(Self {
+            caller: caller(wire.caller)?,
+            left: check::between("time_left_ms", wire.time_left_ms, 0..=LENGTH_MAX_MS).map(Millis::new)?,
+            source: check::word("source", wire.source, WORD_MAX)?,
+        })
+    }
+}
+
 /// How a rank's program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitReport {

@@ -387,6 +387,14 @@ fn what_agents_say_is_checked() {
     refused(exit(Some(Exit::Signal(0))), "signal", "use 1 to 64");
     refused(exit(Some(Exit::AgentError("x".repeat(5_000)))), "agent_error", "use 0 to 4096");
 
+    let notice = |time_left_ms, source: &str| {
+        let (caller, source) = (Some(caller.clone()), source.to_owned());
+        agent::NoticeReport::try_from(pb::ReportNoticeRequest { caller, time_left_ms, source })
+    };
+    assert!(notice(120_000, "slurm").is_ok());
+    refused(notice(u64::MAX, "slurm"), "time_left_ms", "out of range");
+    refused(notice(1, ""), "source", "its length 0 is out of range");
+
     let phase = |phase, restored, restored_step| {
         let caller = Some(caller.clone());
         agent::PhaseReport::try_from(pb::ReportPhaseRequest { caller, phase, restored, restored_step })

@@ -114,6 +114,7 @@ fn convert_everything(bytes: &[u8]) {
     try_into::<pb::CommitCheckpointRequest, agent::Commit>(bytes);
     try_into::<pb::ReportPhaseRequest, agent::PhaseReport>(bytes);
     try_into::<pb::ReportDamagedRequest, agent::Damage>(bytes);
+    try_into::<pb::ReportNoticeRequest, agent::NoticeReport>(bytes);
     try_into::<pb::ReportExitRequest, agent::ExitReport>(bytes);
 }
 

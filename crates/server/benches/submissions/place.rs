@@ -49,8 +49,7 @@ impl ClusterDriver for Pretender {
 
     async fn observe(&self, _: &Name) -> Result<Observation, DriverError> {
         let runs = self.0.lock().expect("nobody panics with the lock");
-        let instance =
-            |run: &RunId| Instance { run: *run, rank: 0, id: format!("i-{run}").into(), state: InstanceState::Running };
+        let instance = |run: &RunId| Instance::new(*run, 0, format!("i-{run}").into(), InstanceState::Running);
         Ok(Observation { instances: runs.iter().map(instance).collect(), complete: true })
     }
 

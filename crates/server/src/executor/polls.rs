@@ -4,13 +4,14 @@
 //! yet. What was asked is taken down before looking, so that a machine that comes meanwhile is not missed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leeway_core::Event;
 use leeway_drivers::{ClusterDriver, InstanceState, Observation};
-use leeway_model::cluster::ClusterState;
-use leeway_model::{Millis, Name, RunId};
+use leeway_model::cluster::{ClusterSpec, ClusterState};
+use leeway_model::market::CapacityObservation;
+use leeway_model::{Millis, Name, RunId, Timestamp};
 
 use super::Executor;
 use crate::driver_loop::View;
@@ -24,7 +25,7 @@ const OBSERVE_WITHIN: Duration = Duration::from_secs(30);
 /// What the scheduler expects of a cluster.
 #[derive(Debug)]
 struct Expected {
-    driver: Name,
+    spec: ClusterSpec,
     reached: bool,
     /// Runs that are not released and whose launch was not given up, with the number of ranks whose loss would be news:
     /// one for a run that is being stopped, of which only the end matters.
@@ -38,6 +39,24 @@ struct Expected {
 struct Memory {
     failures: u32,
     strangers: BTreeMap<RunId, u32>,
+    /// What was last told of the cluster's room.
+    room: Vec<CapacityObservation>,
+}
+
+/// What providers say of runs: why one waits, or what state it is in. Only for people.
+#[derive(Debug, Default)]
+pub struct Said(Mutex<BTreeMap<Name, BTreeMap<RunId, Box<str>>>>);
+
+impl Said {
+    pub fn of(&self, cluster: &Name, run: RunId) -> Option<Box<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(cluster)?.get(&run).cloned()
+    }
+
+    fn note(&self, cluster: &Name, observation: &Observation) {
+        let said = observation.instances.iter().filter(|instance| instance.state != InstanceState::Gone);
+        let said = said.filter_map(|instance| Some((instance.run, instance.detail.clone()?))).collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(cluster.clone(), said);
+    }
 }
 
 /// Looks at every cluster, each on its own, about every `every` of real time.
@@ -74,24 +93,32 @@ pub async fn run(executor: Executor, every: Duration) {
 async fn watch(executor: &Executor, name: &Name, every: Duration) {
     let mut memory = Memory::default();
     loop {
-        match look(executor, name, &mut memory).await {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(failure) => tracing::debug!(cluster = %name, %failure, "a look was left out"),
-        }
+        let wait = match look(executor, name, &mut memory).await {
+            Ok(Some(bears)) => bears.map_or(every, |bears| Duration::from_millis(bears.as_millis()).max(every)),
+            Ok(None) => return,
+            Err(failure) => {
+                tracing::debug!(cluster = %name, %failure, "a look was left out");
+                every
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep(wait) => {}
             () = executor.shared.stopping.cancelled() => return,
         }
     }
 }
 
-/// `false` when the cluster is gone.
-async fn look(executor: &Executor, name: &Name, memory: &mut Memory) -> Result<bool, crate::driver_loop::Failure> {
+/// How often the cluster bears to be looked at, should that be seldom; `None` when the cluster is gone.
+async fn look(
+    executor: &Executor,
+    name: &Name,
+    memory: &mut Memory,
+) -> Result<Option<Option<Millis>>, crate::driver_loop::Failure> {
     let handle = &executor.shared.handle;
     let wanted = name.clone();
-    let Some(expected) = handle.read(move |view| expect(view, &wanted)).await? else { return Ok(false) };
-    let Some(driver) = executor.shared.drivers.get(&expected.driver).cloned() else { return Ok(true) };
+    let Some(expected) = handle.read(move |view| expect(view, &wanted)).await? else { return Ok(None) };
+    let Some(driver) = executor.shared.drivers.get(&expected.spec.driver).cloned() else { return Ok(Some(None)) };
+    let bears = driver.poll_every(name);
     let in_flight = executor.in_flight.clone();
     let settled: Vec<(RunId, u32)> =
         expected.runs.iter().copied().filter(|(run, _)| !in_flight.contains(*run)).collect();
@@ -108,18 +135,44 @@ async fn look(executor: &Executor, name: &Name, memory: &mut Memory) -> Result<b
             if memory.failures >= FAILURES && expected.reached {
                 handle.bring(Event::ClusterReached { cluster: name.clone(), reached: false }).await?;
             }
-            return Ok(true);
+            return Ok(Some(bears));
         }
     };
     memory.failures = 0;
+    executor.shared.said.note(name, &observation);
     if !expected.reached {
         handle.bring(Event::ClusterReached { cluster: name.clone(), reached: true }).await?;
     }
     for event in judge(&observation, &settled) {
         handle.bring(event).await?;
     }
+    let clock = &executor.shared.clock;
+    let warnings = warnings(&observation, &settled, |left| clock.now().after(clock.from_agent(left)));
+    for event in warnings {
+        handle.bring(event).await?;
+    }
+    see_room(executor, &driver, &expected.spec, memory).await?;
     end_strangers(executor, name, &driver, &observation, &expected, memory).await;
-    Ok(true)
+    Ok(Some(bears))
+}
+
+/// Passes on how many machines could be held, when that has changed.
+async fn see_room(
+    executor: &Executor,
+    driver: &Arc<dyn ClusterDriver>,
+    spec: &ClusterSpec,
+    memory: &mut Memory,
+) -> Result<(), crate::driver_loop::Failure> {
+    match tokio::time::timeout(OBSERVE_WITHIN, driver.capacity(spec)).await {
+        Ok(Ok(room)) if room != memory.room => {
+            executor.shared.handle.bring(Event::CapacityObserved { capacities: room.clone() }).await?;
+            memory.room = room;
+        }
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!(cluster = %spec.name, %error, "how much room there is was not told"),
+        Err(_) => tracing::warn!(cluster = %spec.name, "how much room there is was not told in time"),
+    }
+    Ok(())
 }
 
 fn expect(view: &View<'_>, name: &Name) -> Option<Expected> {
@@ -130,7 +183,17 @@ fn expect(view: &View<'_>, name: &Name) -> Option<Expected> {
     let settled = settled.filter(|run| run.state != leeway_model::run::RunState::Launching);
     let runs = settled.map(|run| (run.id, if run.state.is_active() { run.nodes } else { 1 })).collect();
     let reached = cluster.state != ClusterState::Unreachable;
-    Some(Expected { driver: cluster.spec.driver.clone(), reached, runs, ours })
+    Some(Expected { spec: cluster.spec.clone(), reached, runs, ours })
+}
+
+/// What a listing says of machines that will be taken. Said again with each listing, which is harmless.
+fn warnings(observation: &Observation, runs: &[(RunId, u32)], at: impl Fn(Millis) -> Timestamp) -> Vec<Event> {
+    let warned = |&(run, _): &(RunId, u32)| {
+        let warnings = observation.of(run).filter(|instance| instance.state == InstanceState::Running);
+        let first = warnings.filter_map(|instance| instance.warning.as_ref()).min_by_key(|warning| warning.left)?;
+        Some(Event::InterruptionNoticed { run, deadline: at(first.left), source: first.source.clone() })
+    };
+    runs.iter().filter_map(warned).collect()
 }
 
 /// What a listing proves.
@@ -195,7 +258,7 @@ async fn end_strangers(
 
 #[cfg(test)]
 mod tests {
-    use leeway_drivers::Instance;
+    use leeway_drivers::{Instance, Warning};
     use leeway_model::JobId;
 
     use super::*;
@@ -205,7 +268,7 @@ mod tests {
     }
 
     fn seen(job: u64, rank: u32, state: InstanceState) -> Instance {
-        Instance { run: run(job), rank, id: format!("i-{job}-{rank}").into(), state }
+        Instance::new(run(job), rank, format!("i-{job}-{rank}").into(), state)
     }
 
     #[test]
@@ -221,6 +284,20 @@ mod tests {
         let instances = vec![seen(1, 0, InstanceState::Unknown), seen(2, 0, InstanceState::Stopping)];
         let whole = Observation { instances, complete: true };
         assert_eq!(judge(&whole, &[(run(1), 1), (run(2), 1)]), []);
+    }
+
+    #[test]
+    fn i_01_the_earliest_warning_of_a_gang_is_passed_on() {
+        let warned = |rank, left| {
+            let warning = Some(Warning { left: Millis::from_secs(left), source: "slurm".into() });
+            Instance { warning, ..seen(1, rank, InstanceState::Running) }
+        };
+        let instances = vec![warned(0, 20), warned(1, 10), seen(2, 0, InstanceState::Running)];
+        let whole = Observation { instances, complete: true };
+        let at = |left| Timestamp::ZERO.after(left);
+        let deadline = Timestamp::ZERO.after(Millis::from_secs(10));
+        let event = Event::InterruptionNoticed { run: run(1), deadline, source: "slurm".into() };
+        assert_eq!(warnings(&whole, &[(run(1), 2), (run(2), 1)], at), [event]);
     }
 
     #[test]

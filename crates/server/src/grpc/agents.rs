@@ -6,7 +6,7 @@ use leeway_core::reply::Assignment;
 use leeway_core::{Event, Refused, RefusedKind, Reply};
 use leeway_model::RunId;
 use leeway_model::job::{JobSpec, Upload};
-use leeway_proto::agent::{self, Caller, Commit, Damage, Exit, ExitReport, Phase, PhaseReport, Renewal};
+use leeway_proto::agent::{self, Caller, Commit, Damage, Exit, ExitReport, NoticeReport, Phase, PhaseReport, Renewal};
 use leeway_proto::pb::agent_service_server::AgentService;
 use leeway_proto::status::{reason, with_reason};
 use leeway_proto::{check, pb};
@@ -244,6 +244,21 @@ impl AgentService for Agents {
                 let next = next.as_ref().map(Into::into);
                 Ok(Response::new(pb::ReportDamagedResponse { next, restart_without }))
             }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn report_notice(
+        &self,
+        request: Request<pb::ReportNoticeRequest>,
+    ) -> Result<Response<pb::ReportNoticeResponse>, Status> {
+        let NoticeReport { caller, left, source } = NoticeReport::try_from(request.into_inner())?;
+        self.authenticate(&caller)?;
+        let clock = &self.0.clock;
+        let deadline = clock.now().after(clock.from_agent(left));
+        tracing::warn!(run = %caller.run, rank = caller.rank, %source, %deadline, "the provider will take the machine");
+        match self.ask(caller.run, Event::InterruptionNoticed { run: caller.run, deadline, source }).await? {
+            Reply::Done => Ok(Response::new(pb::ReportNoticeResponse {})),
             other => Err(unexpected(&other)),
         }
     }

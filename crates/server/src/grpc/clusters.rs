@@ -43,11 +43,12 @@ impl Clusters {
 
     /// What only this process can know of a declaration.
     async fn check(&self, spec: &ClusterSpec) -> Result<(), Invalid> {
-        if !self.0.drivers.contains_key(&spec.driver) {
+        let Some(driver) = self.0.drivers.get(&spec.driver) else {
             let known: Vec<&str> = self.0.drivers.keys().map(Name::as_str).collect();
             let message = format!("'{}' is not in this build; use one of {}", spec.driver, known.join(", "));
             return Err(Invalid::new("driver", message));
-        }
+        };
+        driver.check(spec).map_err(|message| Invalid::new("driver", message))?;
         let url = spec.checkpoints.clone();
         let opened = blocking(move || leeway_data::open_store(&url).map(|_| ())).await;
         match opened {

@@ -303,7 +303,10 @@ impl JobService for Jobs {
         let ledger = self.0.ledger();
         let decisions = explanation.runs.iter().filter_map(|(_, decision)| decision.as_ref());
         let reason = explanation.reason.as_ref();
+        let newest = explanation.runs.last().filter(|(run, _)| !run.state.is_over());
+        let cluster_says = newest.and_then(|(run, _)| self.0.said.of(&run.offer.cluster, run.id)).map(String::from);
         Ok(Response::new(pb::ExplainJobResponse {
+            cluster_says,
             job: Some(pb::Job::from_model(&explanation.job, ledger)),
             decisions: decisions.map(|decision| pb::Decision::from_model(decision, ledger)).collect(),
             evaluation: explanation

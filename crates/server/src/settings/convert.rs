@@ -23,7 +23,7 @@ use super::raw::{
 use super::read::{Result, SECOND, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
     CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
-    Webhooks, filter, order, schema, tree,
+    Webhooks, filter, order, schema, slurm, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
@@ -69,6 +69,11 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
             self::cluster(&format!("clusters[{index}]"), cluster, currency, base, raw, problems)
         })
         .collect();
+    if installation == local() && raw.clusters.iter().any(|cluster| cluster.slurm.is_some()) {
+        let message =
+            "'local' is everybody's; give this installation a name of its own, which marks what it makes in slurm";
+        problems.add(SettingsError::new("installation", message));
+    }
     unique("clusters", raw.clusters.iter().map(|cluster| cluster.name.as_deref()), problems);
     let budgets = raw.budgets.iter().enumerate();
     let budgets = budgets
@@ -103,6 +108,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         data_dir: data_dir(raw, base),
         listen,
         metrics_listen,
+        advertise: raw.advertise.as_deref().and_then(|text| problems.take(advertised(text))),
         default_policy,
         deadline_policy,
         queue_order: core.queue_order,
@@ -332,6 +338,16 @@ fn budget(key: &str, raw: &RawBudget, ledger: Currency, problems: &mut Problems)
     Some(BudgetSpec { name: name?, parent, cap: cap?, period: Period::Total, soft_limit })
 }
 
+/// Where agents on other machines find the server, such as the end of a tunnel.
+fn advertised(text: &str) -> Result<String> {
+    let url = url::Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.has_host() && url.path() == "/");
+    let plain = url.filter(|url| url.username().is_empty() && url.password().is_none() && url.query().is_none());
+    plain.map(|_| text.trim_end_matches('/').to_owned()).ok_or_else(|| {
+        let message = format!("'{}' is no address for agents; write it as http://host:port", escape(text));
+        SettingsError::new("advertise", message)
+    })
+}
+
 fn cluster(
     key: &str,
     raw: &RawCluster,
@@ -368,6 +384,7 @@ fn cluster(
         let known = if machines.len() == raw.machines.len() { Some(&*machines) } else { None };
         self::market(&at("market"), raw_market, known, base, problems)
     });
+    let slurm = slurm::read(key, raw, &machines, base, problems);
     let driver = problems.take(parsed(&at("driver"), raw.driver.as_deref().unwrap_or("local")));
     let spec = ClusterSpec {
         driver: driver?,
@@ -378,7 +395,7 @@ fn cluster(
         region: region?,
         machines,
     };
-    Some(ClusterSettings { key: key.to_owned(), spec, market })
+    Some(ClusterSettings { key: key.to_owned(), spec, market, slurm })
 }
 
 /// A folder of its own below the data directory.

@@ -11,6 +11,7 @@ pub struct Raw {
     pub data_dir: Option<String>,
     pub listen: Option<String>,
     pub metrics_listen: Option<String>,
+    pub advertise: Option<String>,
     pub default_policy: Option<String>,
     pub deadline_policy: Option<String>,
     pub queue_order: Option<String>,
@@ -141,6 +142,31 @@ pub struct RawCluster {
     pub labels: BTreeMap<String, String>,
     pub machines: Vec<RawMachines>,
     pub market: Option<RawMarket>,
+    pub slurm: Option<RawSlurm>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawSlurm {
+    pub work_dir: Option<String>,
+    pub agent: Option<String>,
+    pub commands: Option<String>,
+    pub conf: Option<String>,
+    pub account: Option<String>,
+    pub time_limit: Option<String>,
+    pub notice: Option<String>,
+    pub poll: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawSlurmMachines {
+    pub partition: Option<String>,
+    pub qos: Option<String>,
+    pub spot_partition: Option<String>,
+    pub spot_qos: Option<String>,
+    pub gres: Option<String>,
+    pub constraint: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -157,6 +183,7 @@ pub struct RawMachines {
     pub on_demand: Option<String>,
     pub spot: Option<String>,
     pub reserved: Option<String>,
+    pub slurm: Option<RawSlurmMachines>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -75,11 +75,8 @@ impl ClusterDriver for Pretender {
     async fn observe(&self, _cluster: &Name) -> Result<Observation, DriverError> {
         let mut table = self.0.lock().unwrap();
         table.looks += 1;
-        let instance = |(run, rank): (RunId, u32)| Instance {
-            run,
-            rank,
-            id: format!("{run}-{rank}").into(),
-            state: InstanceState::Running,
+        let instance = |(run, rank): (RunId, u32)| {
+            Instance::new(run, rank, format!("{run}-{rank}").into(), InstanceState::Running)
         };
         let machines = table.machines.iter().flat_map(|(run, nodes)| (0..*nodes).map(|rank| (*run, rank)));
         Ok(Observation { instances: machines.map(instance).collect(), complete: true })
@@ -142,7 +139,6 @@ pub async fn start_with(settings: Settings, driver: &Pretender) -> Server {
     let drivers = Drivers {
         by_name: BTreeMap::from([(name.clone(), Arc::new(driver.clone()) as Arc<dyn ClusterDriver>)]),
         taking: BTreeMap::from([(name, Arc::new(driver.clone()) as Arc<dyn TakesBack>)]),
-        local: None,
     };
     let parameters = Parameters {
         drivers: Some(drivers),
