@@ -6,6 +6,7 @@
 //! cluster  the agents and programs of a server's runs as processes
 //! cli      one command of the binary and how it ended
 //! api      jobs, budgets and logs over gRPC
+//! servers  real servers of other projects, such as Slurm
 //! wait     conditions with a deadline
 //! ```
 
@@ -17,6 +18,7 @@ pub mod binary;
 pub mod cli;
 pub mod cluster;
 pub mod server;
+pub mod servers;
 pub mod wait;
 
 pub use server::{Config, Server};

@@ -393,7 +393,7 @@ fn what_agents_say_is_checked() {
     };
     assert!(notice(120_000, "slurm").is_ok());
     refused(notice(u64::MAX, "slurm"), "time_left_ms", "out of range");
-    refused(notice(1, ""), "source", "its length 0 is out of range");
+    refused(notice(1, ""), "source", "is empty; it must be set");
 
     let phase = |phase, restored, restored_step| {
         let caller = Some(caller.clone());
