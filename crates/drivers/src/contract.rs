@@ -7,7 +7,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use leeway_model::cluster::ClusterSpec;
-use leeway_model::market::{CapacityObservation, OfferKey};
+use leeway_model::market::{CapacityObservation, OfferKey, PriceObservation};
 use leeway_model::resources::MachineShape;
 use leeway_model::run::LaunchErrorClass;
 use leeway_model::{InstallationId, Millis, Name, RunId};
@@ -211,6 +211,13 @@ pub trait ClusterDriver: Send + Sync + fmt::Debug {
     /// Machines of each offer of a cluster that could be held now, ours included, as far as the cluster tells. An offer
     /// that is not named is one of which nothing is known.
     async fn capacity(&self, cluster: &ClusterSpec) -> Result<Vec<CapacityObservation>, DriverError> {
+        let _ = cluster;
+        Ok(Vec::new())
+    }
+
+    /// Prices that changed since the last call, as far as the cluster's provider tells. Asked with every look; the driver
+    /// decides how often it asks its provider.
+    async fn prices(&self, cluster: &ClusterSpec) -> Result<Vec<PriceObservation>, DriverError> {
         let _ = cluster;
         Ok(Vec::new())
     }

@@ -45,6 +45,8 @@ pub struct Assignment {
 pub enum NoticeSource {
     /// SIGURG to the agent, which programs ignore by default: the machine goes so long after it.
     Signal { left: Millis, source: Box<str> },
+    /// EC2's instance metadata at this address: an interruption two minutes ahead, a recommendation before that.
+    Ec2 { metadata: String },
 }
 
 /// Who holds a rank, for ever.
