@@ -34,6 +34,8 @@ pub struct Agent {
     phases: mpsc::UnboundedSender<Option<pb::ReportPhaseRequest>>,
     /// A checkpoint found no room, and the server was not told yet.
     pub store_full: AtomicBool,
+    /// The provider's notices cannot be heard now.
+    pub notices_unheard: AtomicBool,
 }
 
 /// The reports of phases that are still to be sent, in order; `None` is the end of them.
@@ -59,7 +61,7 @@ impl Agent {
         let (phases, reports) = mpsc::unbounded_channel();
         let phase = AtomicI32::new(pb::AgentPhase::Setup.into());
         let progress = Mutex::new(None);
-        let store_full = AtomicBool::new(false);
+        let (store_full, notices_unheard) = (AtomicBool::new(false), AtomicBool::new(false));
         let agent = Self {
             dir,
             run,
@@ -74,6 +76,7 @@ impl Agent {
             progress,
             phases,
             store_full,
+            notices_unheard,
         };
         (agent, reports)
     }
@@ -156,7 +159,7 @@ pub async fn renew_once(agent: &Agent, patience: Duration) -> Result<(), CallErr
         caller: agent.link.caller(),
         phase: agent.phase(),
         progress: said.map(|said| pb::Progress { step: said.step, total_steps: said.total }),
-        notice_unavailable: false,
+        notice_unavailable: agent.notices_unheard.load(Ordering::Relaxed),
         store_full: agent.store_full.swap(false, Ordering::Relaxed),
     };
     let told = request.store_full;

@@ -1,7 +1,10 @@
 //! What the provider tells the machine itself: that it will be taken. The program is told at once, whether or not the
 //! server can be reached; the server hears of it as soon as it can.
 
+mod ec2;
+
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -28,18 +31,69 @@ impl Signals {
 /// SIGURG, whose default is to be ignored, so that a program beside the agent may get it too.
 const URGENT: i32 = rustix::process::Signal::URG.as_raw();
 
-/// Listens to every source that the driver named, until this process ends.
-pub fn listen(agent: &Arc<Agent>, sources: Vec<NoticeSource>, mut signals: Signals) {
-    let Some((left, source)) = sources.into_iter().map(|NoticeSource::Signal { left, source }| (left, source)).next()
-    else {
-        return;
-    };
-    let agent = agent.clone();
-    tokio::spawn(async move {
-        if signals.urgent.recv().await.is_some() {
-            heard(&agent, Duration::from_millis(left.as_millis()), &source).await;
+/// How often a machine's metadata is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Looks in a row that fail before the server is told that losses will come unwarned.
+const FAILURES: u32 = 3;
+
+/// Listens to every source that the driver named, until this process ends. The signals are one source.
+pub fn listen(agent: &Arc<Agent>, sources: Vec<NoticeSource>, signals: Signals) {
+    let mut signals = Some(signals);
+    for source in sources {
+        let agent = agent.clone();
+        match source {
+            NoticeSource::Signal { left, source } => {
+                let Some(mut signals) = signals.take() else { continue };
+                tokio::spawn(async move {
+                    if signals.urgent.recv().await.is_some() {
+                        heard(&agent, Duration::from_millis(left.as_millis()), &source).await;
+                    }
+                });
+            }
+            NoticeSource::Ec2 { metadata } => {
+                tokio::spawn(async move {
+                    if let Err(error) = watch_ec2(&agent, &metadata).await {
+                        tracing::warn!(%error, "the instance's metadata cannot be watched");
+                        agent.notices_unheard.store(true, Ordering::Relaxed);
+                    }
+                });
+            }
         }
-    });
+    }
+}
+
+/// Looks at the instance's metadata until it says that the instance is taken.
+async fn watch_ec2(agent: &Agent, base: &str) -> anyhow::Result<()> {
+    let mut metadata = ec2::Metadata::new(base)?;
+    let (mut failures, mut was_recommended) = (0, false);
+    loop {
+        match metadata.look().await {
+            Ok(ec2::Said::Interruption(left)) => {
+                heard(agent, left, "ec2").await;
+                return Ok(());
+            }
+            Ok(said) => {
+                failures = 0;
+                agent.notices_unheard.store(false, Ordering::Relaxed);
+                if said == ec2::Said::Rebalance && !was_recommended {
+                    was_recommended = true;
+                    // Not yet a notice: the program saves what it has, and goes on.
+                    agent.log.say("the provider says that this machine may be taken soon; asking for a checkpoint");
+                    agent.board.checkpoint_now();
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::debug!(%error, failures, "the instance's metadata was not heard");
+                if failures >= FAILURES {
+                    agent.notices_unheard.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        if agent.link.sleep(LOOK_EVERY).await.is_err() {
+            return Ok(());
+        }
+    }
 }
 
 /// The machine goes after `left`.

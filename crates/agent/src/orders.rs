@@ -79,6 +79,11 @@ impl Board {
         self.change(|orders| orders.stop = Some(orders.stop.map_or(kill_at, |known| known.min(kill_at))));
     }
 
+    /// Asks the program to save now, and to go on.
+    pub fn checkpoint_now(&self) {
+        self.change(|orders| orders.checkpoints += 1);
+    }
+
     /// The provider takes the machine at `deadline`. A last save is worth trying until the server, which knows how long
     /// one takes, says otherwise.
     pub fn warn(&self, deadline: Duration) {
@@ -108,7 +113,7 @@ impl Board {
             Some(Directive::Interval(interval)) => {
                 self.change(|orders| orders.interval_ms = Some(interval.interval_ms))
             }
-            Some(Directive::CheckpointNow(_)) => self.change(|orders| orders.checkpoints += 1),
+            Some(Directive::CheckpointNow(_)) => self.checkpoint_now(),
         }
     }
 

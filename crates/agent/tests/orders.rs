@@ -13,6 +13,7 @@ use leeway_proto::pb;
 use leeway_proto::pb::directive::Directive;
 use leeway_proto::pb::report_exit_request::Exit;
 use rustix::process::Signal;
+use support::metadata::Metadata;
 use support::server::Heard;
 use support::{Agent, Server, assignment, eventually, store_url};
 
@@ -71,6 +72,43 @@ async fn i_01_a_warning_that_only_the_machine_hears_reaches_program_and_server()
     let exit = state.exit().unwrap();
     assert_eq!((exit.exit, exit.during_notice), (Some(Exit::ExitCode(75)), true));
     assert!(String::from_utf8_lossy(&state.log).contains("the provider will take this machine in 20 s (slurm)"));
+}
+
+#[tokio::test]
+async fn i_01_ec2s_metadata_recommends_and_then_warns() {
+    let store = tempfile::tempdir().unwrap();
+    let run = format!("trap 'save 1' USR1; trap 'save 42; exit 75' TERM; {WAIT}");
+    let server = Server::start(saving(&run, store.path()));
+    let metadata = Metadata::start().await;
+    let mut agent = Agent::start_with(&server, "j-7-r3", vec![NoticeSource::Ec2 { metadata: metadata.url() }]);
+    agent.said("ready").await;
+    metadata.told().rebalance = true;
+    eventually("a checkpoint before any notice", || server.state().commits().len() == 1).await;
+    assert!(server.state().notices().is_empty(), "a recommendation is no notice");
+    metadata.told().session_over = true;
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap() + Duration::from_secs(90);
+    let time = leeway_model::Timestamp::from_millis(i64::try_from(soon.as_millis()).unwrap());
+    metadata.told().interruption = Some(time.to_string());
+    assert_eq!(agent.ended().await, Some(exit::REPORTED.into()));
+    let state = server.state();
+    let notices = state.notices();
+    assert_eq!((notices.len(), notices[0].source.as_str()), (1, "ec2"));
+    assert!((60_000..=90_000).contains(&notices[0].time_left_ms), "{notices:?}");
+    assert_eq!(state.commits().last().map(|commit| commit.step), Some(42));
+    assert!(metadata.told().sessions >= 2, "a session that ran out is renewed");
+}
+
+#[tokio::test]
+async fn i_08_metadata_that_cannot_be_heard_is_told_and_the_job_goes_on() {
+    let server = Server::start(assignment(WAIT));
+    let metadata = Metadata::start().await;
+    metadata.told().broken = true;
+    let agent = Agent::start_with(&server, "j-7-r3", vec![NoticeSource::Ec2 { metadata: metadata.url() }]);
+    agent.said("ready").await;
+    eventually("the server is told", || server.state().notice_unavailable).await;
+    assert!(agent.program_lives());
+    metadata.told().broken = false;
+    eventually("and told again", || !server.state().notice_unavailable).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a failed helper is a failed test; not every test needs all of it")]
 
+pub mod metadata;
 pub mod server;
 
 use std::path::{Path, PathBuf};

@@ -27,6 +27,8 @@ pub struct State {
     pub heard: Vec<Heard>,
     pub progress: Option<pb::Progress>,
     pub renewals: u64,
+    /// What the last renewal said of the provider's notices.
+    pub notice_unavailable: bool,
     pub log: Vec<u8>,
     pub uploads: BTreeMap<Vec<u8>, Vec<u8>>,
     pub highest_sequence: u64,
@@ -146,6 +148,7 @@ impl AgentService for Service {
         let mut state = self.state();
         state.admit(request.caller)?;
         state.renewals += 1;
+        state.notice_unavailable = request.notice_unavailable;
         state.progress = request.progress.or(state.progress);
         let lease_ttl_ms = state.assignment.lease_ttl_ms;
         Ok(Response::new(pb::RenewLeaseResponse { lease_ttl_ms, directive: state.standing_order.clone() }))
