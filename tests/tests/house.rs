@@ -45,10 +45,11 @@ fn dependencies_run_one_way() {
         ("leeway-webhook", &["model"]),
         ("leeway-proto", &["model"]),
         ("leeway-drivers", &["model"]),
+        ("leeway-aws", &["drivers", "model"]),
         ("leeway-agent", &["data", "drivers", "model", "proto"]),
         (
             "leeway-server",
-            &["core", "data", "drivers", "engine", "market", "model", "policies", "proto", "store", "webhook"],
+            &["aws", "core", "data", "drivers", "engine", "market", "model", "policies", "proto", "store", "webhook"],
         ),
         ("leeway-simulations", &["core", "engine", "market", "model", "policies", "store"]),
     ]

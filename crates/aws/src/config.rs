@@ -15,6 +15,8 @@ pub struct AwsConfig {
     pub endpoint: Option<String>,
     /// Profile of the shared configuration; the usual chain of credentials when not given.
     pub profile: Option<String>,
+    /// File of credentials, instead of the one in the home directory.
+    pub credentials: Option<PathBuf>,
     /// Image of all instances, such as `ami-0abc`.
     pub image: String,
     /// One of the zone.

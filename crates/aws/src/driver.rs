@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use aws_config::BehaviorVersion;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_sdk_ec2::Client;
 use aws_smithy_http_client::tls;
 use leeway_drivers::errors::{classify, other_call};
@@ -112,6 +113,10 @@ async fn client(config: &AwsConfig) -> Client {
         .retry_config(RetryConfig::standard().with_max_attempts(4));
     if let Some(endpoint) = &config.endpoint {
         loader = loader.endpoint_url(endpoint);
+    }
+    if let Some(file) = &config.credentials {
+        let files = EnvConfigFiles::builder().include_default_config_file(true);
+        loader = loader.profile_files(files.with_file(EnvConfigFileKind::Credentials, file).build());
     }
     if let Some(profile) = &config.profile {
         loader = loader.profile_name(profile);

@@ -7,9 +7,9 @@
 //! What talks to EC2 is behind the feature `ec2`, since its SDK takes minutes to build.
 
 mod config;
-mod errors;
-mod user_data;
-mod visibility;
+pub mod errors;
+pub mod user_data;
+pub mod visibility;
 
 #[cfg(feature = "ec2")]
 mod closed;

@@ -90,6 +90,7 @@ mod tests {
             zone: None,
             endpoint: None,
             profile: None,
+            credentials: None,
             image: "ami-1".into(),
             subnet: None,
             security_groups: Vec::new(),

@@ -27,7 +27,11 @@ impl TakesBack for LocalDriver {
 
 /// Names of the drivers of this build.
 pub fn names() -> Vec<Name> {
-    vec![name("local"), name("slurm")]
+    let mut names = vec![name("local"), name("slurm")];
+    if cfg!(feature = "aws") {
+        names.push(name("aws"));
+    }
+    names
 }
 
 fn name(text: &str) -> Name {
@@ -47,7 +51,7 @@ impl Drivers {
     ///
     /// # Errors
     /// A folder that cannot be made.
-    pub fn of(settings: &Settings, data: &Path) -> anyhow::Result<Self> {
+    pub async fn of(settings: &Settings, data: &Path) -> anyhow::Result<Self> {
         let program = match &settings.agent_program {
             Some(program) => program.clone(),
             None => std::env::current_exe().context("local.agent: this program's own path is not known; set it")?,
@@ -59,6 +63,15 @@ impl Drivers {
         let slurm = slurm.filter_map(|cluster| Some((cluster.spec.name.clone(), cluster.slurm.clone()?))).collect();
         let slurm = SlurmDriver::new(&installation, slurm).context("preparing the slurm driver")?;
         drivers.by_name.insert(name("slurm"), Arc::new(slurm));
+        #[cfg(feature = "aws")]
+        {
+            let aws = settings.clusters.iter();
+            let aws = aws.filter_map(|cluster| Some((cluster.spec.name.clone(), cluster.aws.clone()?))).collect();
+            let state = std::path::absolute(data.join("aws"))?;
+            let aws =
+                leeway_aws::AwsDriver::new(&installation, aws, &state).await.context("preparing the aws driver")?;
+            drivers.by_name.insert(name("aws"), Arc::new(aws));
+        }
         Ok(drivers)
     }
 

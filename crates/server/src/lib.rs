@@ -191,7 +191,7 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
 
     let drivers = match parameters.drivers {
         Some(drivers) => drivers,
-        None => Drivers::of(&settings, &data)?,
+        None => Box::pin(Drivers::of(&settings, &data)).await?,
     };
     let webhook_settings = leeway_webhook::Settings {
         policy: settings.webhooks.policy.clone(),

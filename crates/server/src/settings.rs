@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{Config as Layers, File, FileFormat, Value};
+use leeway_aws::AwsConfig;
 use leeway_core::{Config, config as core_config};
 use leeway_drivers::slurm::SlurmConfig;
 use leeway_market::replay::End;
@@ -16,6 +17,7 @@ use leeway_model::egress::EgressTable;
 use leeway_model::{Bytes, Currency, Millis, Name, Timestamp};
 use leeway_webhook::TargetPolicy;
 
+mod aws;
 mod convert;
 mod environment;
 mod error;
@@ -133,6 +135,8 @@ pub struct ClusterSettings {
     pub market: Option<MarketSettings>,
     /// Of a cluster that Slurm runs.
     pub slurm: Option<SlurmConfig>,
+    /// Of a cluster of EC2 instances.
+    pub aws: Option<AwsConfig>,
 }
 
 /// A recorded market that a cluster's spot offers follow.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leeway_core::Event;
+use leeway_core::{Event, Reply};
 use leeway_drivers::{ClusterDriver, InstanceState, Observation};
 use leeway_model::cluster::{ClusterSpec, ClusterState};
 use leeway_model::market::CapacityObservation;
@@ -152,6 +152,7 @@ async fn look(
         handle.bring(event).await?;
     }
     see_room(executor, &driver, &expected.spec, memory).await?;
+    see_prices(executor, &driver, &expected.spec).await?;
     end_strangers(executor, name, &driver, &observation, &expected, memory).await;
     Ok(Some(bears))
 }
@@ -172,6 +173,36 @@ async fn see_room(
         Ok(Err(error)) => tracing::warn!(cluster = %spec.name, %error, "how much room there is was not told"),
         Err(_) => tracing::warn!(cluster = %spec.name, "how much room there is was not told in time"),
     }
+    Ok(())
+}
+
+/// Passes on what the provider asks for its machines now.
+async fn see_prices(
+    executor: &Executor,
+    driver: &Arc<dyn ClusterDriver>,
+    spec: &ClusterSpec,
+) -> Result<(), crate::driver_loop::Failure> {
+    let prices = match tokio::time::timeout(OBSERVE_WITHIN, driver.prices(spec)).await {
+        Ok(Ok(prices)) => prices,
+        Ok(Err(error)) => {
+            tracing::warn!(cluster = %spec.name, %error, "prices were not told");
+            return Ok(());
+        }
+        Err(_) => {
+            tracing::warn!(cluster = %spec.name, "prices were not told in time");
+            return Ok(());
+        }
+    };
+    if prices.is_empty() {
+        return Ok(());
+    }
+    let told = prices.len();
+    if let Reply::Observed { rejected, .. } = executor.shared.handle.bring(Event::PricesObserved { prices }).await? {
+        for (place, fault) in rejected {
+            tracing::warn!(cluster = %spec.name, place, fault = fault.code(), "a price of the provider is not used");
+        }
+    }
+    tracing::debug!(cluster = %spec.name, told, "prices were told");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use super::raw::{
 use super::read::{Result, SECOND, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
     CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
-    Webhooks, filter, order, schema, slurm, tree,
+    Webhooks, aws, filter, order, schema, slurm, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
@@ -385,6 +385,7 @@ fn cluster(
         self::market(&at("market"), raw_market, known, base, problems)
     });
     let slurm = slurm::read(key, raw, &machines, base, problems);
+    let aws = aws::read(key, raw, region.as_ref(), base, problems);
     let driver = problems.take(parsed(&at("driver"), raw.driver.as_deref().unwrap_or("local")));
     let spec = ClusterSpec {
         driver: driver?,
@@ -395,7 +396,7 @@ fn cluster(
         region: region?,
         machines,
     };
-    Some(ClusterSettings { key: key.to_owned(), spec, market, slurm })
+    Some(ClusterSettings { key: key.to_owned(), spec, market, slurm, aws })
 }
 
 /// A folder of its own below the data directory.

@@ -143,6 +143,25 @@ pub struct RawCluster {
     pub machines: Vec<RawMachines>,
     pub market: Option<RawMarket>,
     pub slurm: Option<RawSlurm>,
+    pub aws: Option<RawAws>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawAws {
+    pub endpoint: Option<String>,
+    pub profile: Option<String>,
+    pub credentials: Option<String>,
+    pub image: Option<String>,
+    pub subnet: Option<String>,
+    pub security_groups: Vec<String>,
+    pub instance_profile: Option<String>,
+    pub agent: Option<String>,
+    pub work_dir: Option<String>,
+    pub metadata: Option<String>,
+    pub max_lifetime: Option<String>,
+    pub visibility: Option<String>,
+    pub poll: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -145,6 +145,24 @@ pub const ROOT: &[(&str, Node)] = &[
             ),
             ("market", Table(&[("trace", Text), ("shape", Text), ("notice", Text), ("end", Text)])),
             (
+                "aws",
+                Table(&[
+                    ("endpoint", Text),
+                    ("profile", Text),
+                    ("credentials", Text),
+                    ("image", Text),
+                    ("subnet", Text),
+                    ("security_groups", Texts),
+                    ("instance_profile", Text),
+                    ("agent", Text),
+                    ("work_dir", Text),
+                    ("metadata", Text),
+                    ("max_lifetime", Text),
+                    ("visibility", Text),
+                    ("poll", Text),
+                ]),
+            ),
+            (
                 "slurm",
                 Table(&[
                     ("work_dir", Text),
