@@ -152,6 +152,12 @@ pub fn is_away(status: &Status) -> bool {
     )
 }
 
+/// As [`shell`], on machines that may be taken.
+pub fn on_spot(name: &str, run: &str) -> pb::JobSpec {
+    let resources = vec![pb::ResourceRequest { spot: pb::SpotPolicy::Spot.into(), ..Default::default() }];
+    pb::JobSpec { resources, ..shell(name, run) }
+}
+
 /// A job of shell text that any machine can run.
 pub fn shell(name: &str, run: &str) -> pb::JobSpec {
     pb::JobSpec {

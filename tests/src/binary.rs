@@ -20,7 +20,8 @@ pub fn leeway() -> &'static Path {
             return std::path::absolute(given).unwrap();
         }
         let beside = profile_dir().join("leeway");
-        if is_fresh(&beside) { beside } else { build() }
+        // Whether one that lies there has a feature cannot be seen.
+        if is_fresh(&beside) && !cfg!(feature = "aws") { beside } else { build() }
     })
 }
 
@@ -76,6 +77,7 @@ fn build() -> PathBuf {
             "--profile",
             &profile,
         ])
+        .args(cfg!(feature = "aws").then_some("--features=aws"))
         .stderr(Stdio::inherit())
         .output()
         .unwrap();

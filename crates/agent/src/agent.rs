@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leeway_data::JobAt;
+use leeway_data::{JobAt, Stores};
 use leeway_drivers::run_dir::RankDir;
 use leeway_model::{InstallationId, RunId};
 use leeway_proto::pb;
@@ -29,6 +29,7 @@ pub struct Agent {
     pub program: Arc<Program>,
     pub assignment: pb::Assignment,
     pub log: Arc<Log>,
+    pub stores: Stores,
     phase: AtomicI32,
     progress: Mutex<Option<Said>>,
     phases: mpsc::UnboundedSender<Option<pb::ReportPhaseRequest>>,
@@ -53,11 +54,12 @@ pub struct Parts {
     pub program: Arc<Program>,
     pub assignment: pb::Assignment,
     pub log: Arc<Log>,
+    pub stores: Stores,
 }
 
 impl Agent {
     pub fn new(parts: Parts) -> (Self, Phases) {
-        let Parts { dir, run, installation, link, lease, board, program, assignment, log } = parts;
+        let Parts { dir, run, installation, link, lease, board, program, assignment, log, stores } = parts;
         let (phases, reports) = mpsc::unbounded_channel();
         let phase = AtomicI32::new(pb::AgentPhase::Setup.into());
         let progress = Mutex::new(None);
@@ -72,6 +74,7 @@ impl Agent {
             program,
             assignment,
             log,
+            stores,
             phase,
             progress,
             phases,

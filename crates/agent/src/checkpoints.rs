@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use leeway_data::ready::{Complete, TEMPORARY, Watch};
-use leeway_data::{PublishError, Published, Repository, open_store};
+use leeway_data::{PublishError, Published, Repository};
 use leeway_model::checkpoint::CheckpointId;
 use leeway_proto::pb;
 use tokio::sync::oneshot;
@@ -203,7 +203,7 @@ impl Sender<'_> {
         let store = match &self.store {
             Some(store) => store.clone(),
             None => {
-                let store = open_store(self.url).map_err(|error| Trouble::Later(format!("{error:#}")))?;
+                let store = self.agent.stores.open(self.url).map_err(|error| Trouble::Later(format!("{error:#}")))?;
                 self.store.insert(store).clone()
             }
         };

@@ -1,6 +1,6 @@
 //! Bringing the newest valid checkpoint back before the program starts.
 
-use leeway_data::{RestoreError, open_store};
+use leeway_data::RestoreError;
 use leeway_model::checkpoint::CheckpointRef;
 use leeway_proto::pb;
 
@@ -35,7 +35,7 @@ async fn try_restore(agent: &Agent, reference: &CheckpointRef) -> Result<Result<
     let dir = agent.path("restore").join(format!("{}-{}", id.epoch, id.seq));
     let mut backoff = Backoff::default();
     loop {
-        let tried = match open_store(&reference.base) {
+        let tried = match agent.stores.open(&reference.base) {
             Ok(store) => {
                 let job = agent.job();
                 let restoring = store.restore(&job, reference, agent.rank(), &dir);

@@ -152,6 +152,7 @@ fn launch(run: RunId, server: &Server) -> Launch {
     };
     let machines = Machines { shape: shape.clone(), count: Some(1), on_demand: None, spot: None, reserved: None };
     Launch {
+        stores: Vec::new(),
         run,
         offer: OfferKey { cluster: name("here"), shape: name("small"), capacity: CapacityType::Spot },
         cluster: ClusterSpec {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use leeway_drivers::Launch;
-use leeway_drivers::run_dir::{Assignment, NoticeSource};
+use leeway_drivers::run_dir::{Assignment, NoticeSource, StoreAccess};
 
 use crate::config::AwsConfig;
 
@@ -34,6 +34,10 @@ pub fn script(config: &AwsConfig, launch: &Launch) -> Result<String, String> {
         });
         let _ = writeln!(tokens, "{rank}) printf '{octal}';;");
     }
+    // The instance's own profile opens its stores: whoever may describe the instance can read this script.
+    let stores: Vec<StoreAccess> =
+        launch.stores.iter().map(|store| StoreAccess { keys: Default::default(), ..store.clone() }).collect();
+    let stores = serde_json::to_string(&stores).map_err(|error| error.to_string())?.replace('\'', "\\u0027");
     let minutes = config.max_lifetime.as_millis().div_ceil(60_000).max(1);
     let dir = config.work_dir.join(launch.run.to_string());
     let script = format!(
@@ -48,6 +52,7 @@ pub fn script(config: &AwsConfig, launch: &Launch) -> Result<String, String> {
          dir={dir}/$rank\n\
          mkdir -p \"$dir\"\n\
          printf '%s' '{told}' > \"$dir/assignment.json\"\n\
+         printf '%s' '{stores}' > \"$dir/stores.json\"\n\
          case $rank in\n\
          {tokens}\
          esac > \"$dir/token\"\n\
@@ -143,7 +148,15 @@ mod tests {
     fn the_script_tells_each_rank_its_own_and_ends_the_instance_after_the_agent() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path().to_str().unwrap();
-        let text = script(&config(here), &launch(2)).unwrap();
+        let mut told = launch(2);
+        let pair = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        told.stores = vec![StoreAccess {
+            url: "s3://it's".into(),
+            options: pair("aws_region", "eu-north-1"),
+            keys: pair("aws_secret_access_key", "hush"),
+        }];
+        let text = script(&config(here), &told).unwrap();
+        assert!(!text.contains("hush"), "{text}");
         for (name, body) in [
             ("curl", "case \"$*\" in *ami-launch-index*) printf 1;; *) printf session;; esac"),
             ("shutdown", &format!("echo \"$@\" >> {here}/shutdown.log")),
@@ -156,10 +169,12 @@ mod tests {
         let path = format!("{here}:{}", std::env::var("PATH").unwrap());
         assert!(Command::new("sh").arg("-c").arg(&text).env("PATH", path).status().unwrap().success());
         let dir = RankDir::new(folder.path().join("j-42-r3/1"));
-        let told = dir.assignment().unwrap().unwrap();
-        assert_eq!((told.rank, told.run.to_string()), (1, "j-42-r3".to_owned()));
-        assert_eq!(told.notices, [NoticeSource::Ec2 { metadata: AwsConfig::METADATA.into() }]);
+        let assigned = dir.assignment().unwrap().unwrap();
+        assert_eq!((assigned.rank, assigned.run.to_string()), (1, "j-42-r3".to_owned()));
+        assert_eq!(assigned.notices, [NoticeSource::Ec2 { metadata: AwsConfig::METADATA.into() }]);
         assert_eq!(dir.take_token().unwrap().as_bytes(), [1, b'\'', 0, 200, b'%']);
+        let stores = dir.take_stores().unwrap();
+        assert_eq!((stores[0].url.as_str(), stores[0].options.len(), stores[0].keys.len()), ("s3://it's", 1, 0));
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(read("agent.log"), format!("agent --run-dir {here}/j-42-r3/1\n"));
         assert_eq!(read("shutdown.log"), "-h +4320\n-h now\n");

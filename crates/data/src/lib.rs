@@ -6,7 +6,7 @@
 //! checkpoint. Nothing here decides which checkpoint counts: an object that no committed digest leads to is only data.
 //!
 //! Correctness never rests on rename, listing order or file times of the store, so every backend of `object_store`
-//! will do; this build carries folders (`file:///…`) and memory (`memory:`).
+//! will do; this build carries folders (`file:///…`), S3 and what speaks like it (`s3://…`), and memory (`memory:`).
 
 mod check;
 pub mod digest;
@@ -24,6 +24,7 @@ pub mod remove;
 pub mod repository;
 pub mod restore;
 mod retry;
+mod stores;
 mod walk;
 
 pub use check::{Damage, Verified};
@@ -36,3 +37,4 @@ pub use remove::{Left, Removal, Uncommitted};
 pub use repository::{OpenError, Repository, open_store};
 pub use restore::{RestoreError, Restored};
 pub use retry::Patience;
+pub use stores::{Store, Stores};

@@ -1,14 +1,18 @@
 //! The repository: an object store, the prefix below which it is ours, and how long to insist.
 
+use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::prefix::PrefixStore;
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, RetryConfig};
 use url::Url;
 
 use crate::durable;
@@ -27,9 +31,11 @@ pub struct Repository {
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("'{url}' is not a store URL: {reason}; write file:///absolute/path")]
+    #[error("'{url}' is not a store URL: {reason}; write file:///absolute/path or s3://bucket/prefix")]
     Url { url: String, reason: String },
-    #[error("stores of kind '{scheme}' are not available in this build; use file:///absolute/path or memory:")]
+    #[error(
+        "stores of kind '{scheme}' are not available in this build; use file:///absolute/path, s3://bucket/prefix or memory:"
+    )]
     Scheme { scheme: String },
     #[error("cannot use the folder '{folder}' as a store; check that it can be created and written")]
     Folder {
@@ -39,8 +45,17 @@ pub enum OpenError {
     },
 }
 
-/// Opens the store that a URL names. A folder is created when it does not exist; each `memory:` is a new, empty store.
+/// Opens the store that a URL names. A folder is created when it does not exist; each `memory:` is a new, empty store; how
+/// a remote one is reached is said by the environment, such as `AWS_REGION`.
+///
+/// # Errors
+/// A URL that cannot be used, or a store that cannot be reached in the way that is said.
 pub fn open_store(url: &str) -> Result<Repository, OpenError> {
+    open_with(url, &BTreeMap::new())
+}
+
+/// With options that win over the environment.
+pub(crate) fn open_with(url: &str, options: &BTreeMap<String, String>) -> Result<Repository, OpenError> {
     let refuse = |reason: &str| OpenError::Url { url: leeway_model::name::escape(url), reason: reason.to_owned() };
     let parsed = Url::parse(url).map_err(|error| refuse(&error.to_string()))?;
     if parsed.query().is_some() || parsed.fragment().is_some() {
@@ -51,6 +66,7 @@ pub fn open_store(url: &str) -> Result<Repository, OpenError> {
         "memory" => Err(refuse("memory: takes no path")),
         "file" if !url.to_ascii_lowercase().starts_with("file:///") => Err(refuse("its path is not absolute")),
         "file" => open_folder(&parsed.to_file_path().map_err(|()| refuse("its path is not a local one"))?),
+        "s3" => open_bucket(&parsed, options).map_err(|error| refuse(&error)),
         scheme => Err(OpenError::Scheme { scheme: scheme.to_owned() }),
     }
 }
@@ -64,6 +80,31 @@ fn open_folder(folder: &FilePath) -> Result<Repository, OpenError> {
     let store = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(error.into()))?;
     let store = store.with_fsync(true).with_automatic_cleanup(true);
     Ok(Repository { root: Some(root), ..Repository::new(Arc::new(store)) })
+}
+
+/// An S3 bucket, or the part of it below a prefix.
+fn open_bucket(url: &Url, options: &BTreeMap<String, String>) -> Result<Repository, String> {
+    let bucket =
+        url.host_str().filter(|_| url.port().is_none() && url.username().is_empty() && url.password().is_none());
+    let bucket = bucket.ok_or("it names no bucket")?;
+    // The client wants an implementation of TLS even for plain http. That another part of the program chose it first is
+    // as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let retry = RetryConfig { max_retries: 3, retry_timeout: Duration::from_secs(30), ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        // What exists is never overwritten: the store itself refuses.
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_retry(retry);
+    for (name, value) in options {
+        let key = name.parse::<AmazonS3ConfigKey>().map_err(|error| format!("its option '{name}': {error}"))?;
+        builder = builder.with_config(key, value);
+    }
+    let store = builder.build().map_err(|error| error.to_string())?;
+    let prefix = Path::from_url_path(url.path()).map_err(|error| error.to_string())?;
+    let store: Arc<dyn ObjectStore> =
+        if prefix.as_ref().is_empty() { Arc::new(store) } else { Arc::new(PrefixStore::new(store, prefix)) };
+    Ok(Repository::new(store))
 }
 
 /// An object read whole, or why it was not.
@@ -166,7 +207,7 @@ mod tests {
         assert_eq!(open_store(url.as_str()).unwrap().root.unwrap(), folder.canonicalize().unwrap());
         assert!(open_store("memory:").unwrap().root.is_none());
         for (url, part) in [
-            ("s3://bucket/x", "'s3' are not available in this build"),
+            ("s3://user@bucket/x", "names no bucket"),
             ("gs://bucket", "'gs' are not available"),
             ("/plain/path", "file:///absolute/path"),
             ("file:relative", "not absolute"),

@@ -12,6 +12,8 @@ use leeway_model::resources::MachineShape;
 use leeway_model::run::LaunchErrorClass;
 use leeway_model::{InstallationId, Millis, Name, RunId};
 
+use crate::run_dir::StoreAccess;
+
 /// What proves an agent to be the one that a launch started; shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<[u8]>);
@@ -47,6 +49,9 @@ pub struct Launch {
     /// second launch adopts agents that already hold theirs.
     pub tokens: Vec<Token>,
     pub installation: InstallationId,
+    /// How the agents reach stores of which more is to be said than their URLs. A driver whose machines others may look
+    /// into leaves the keys out.
+    pub stores: Vec<StoreAccess>,
     /// Time from now within which all machines must be up.
     pub deadline: Millis,
 }

@@ -5,7 +5,7 @@
 //! <root>/<cluster>/<run>/launch.json      what was launched; there before any agent is
 //!                       /stop.json        the run is to end; from then on nothing of it starts
 //!                       /nodes            addresses of the ranks, one a line, where the cluster chose them
-//!                       /<rank>/assignment.json, token   what the agent is told; the agent removes the token
+//!                       /<rank>/assignment.json, token, stores.json   what the agent is told; it removes the last two
 //!                       /<rank>/agent.json               who holds the rank, for ever: one agent, or nobody
 //!                       /<rank>/job.json                 the program's processes
 //!                       /<rank>/gone                     proven: neither agent nor program lives
@@ -14,6 +14,8 @@
 //! `agent.json` is the heart of it: it is created once and never replaced. Whoever creates it decides: an agent that
 //! comes second leaves, and a driver that creates it for nobody knows that no agent will ever run there.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -47,6 +49,22 @@ pub enum NoticeSource {
     Signal { left: Millis, source: Box<str> },
     /// EC2's instance metadata at this address: an interruption two minutes ahead, a recommendation before that.
     Ec2 { metadata: String },
+}
+
+/// How an agent reaches the stores below one URL. Its options may hold keys; they are shown nowhere.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreAccess {
+    pub url: String,
+    /// Under the names of `object_store`, such as `aws_endpoint`.
+    pub options: BTreeMap<String, String>,
+    /// Options that are secret.
+    pub keys: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for StoreAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreAccess").field("url", &self.url).field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 /// Who holds a rank, for ever.
@@ -102,9 +120,10 @@ impl RankDir {
     }
 
     /// Makes the directory and what an agent needs to start in it. Everything in it is the owner's alone.
-    pub fn prepare(&self, assignment: &Assignment, token: &Token) -> io::Result<()> {
+    pub fn prepare(&self, assignment: &Assignment, token: &Token, stores: &[StoreAccess]) -> io::Result<()> {
         create_private_dir(&self.0)?;
         files::replace(&self.0.join("token"), token.as_bytes())?;
+        files::replace_json(&self.0.join("stores.json"), &stores)?;
         self.assign(assignment)
     }
 
@@ -123,6 +142,16 @@ impl RankDir {
         let token = Token::new(std::fs::read(&path)?);
         std::fs::remove_file(&path)?;
         Ok(token)
+    }
+
+    /// Reads how stores are reached and removes it, since keys may be in it. None where nothing was said.
+    pub fn take_stores(&self) -> io::Result<Vec<StoreAccess>> {
+        let path = self.0.join("stores.json");
+        let stores: Option<Vec<StoreAccess>> = files::read_json(&path)?;
+        if stores.is_some() {
+            std::fs::remove_file(&path)?;
+        }
+        Ok(stores.unwrap_or_default())
     }
 
     /// Takes the rank for this process; `None` when somebody has it already.
@@ -236,10 +265,14 @@ mod tests {
             notices: Vec::new(),
         };
         let token = Token::new(*b"sixteen bytes ok");
-        dir.prepare(&assignment, &token).unwrap();
+        let keys = [("aws_secret_access_key".to_owned(), "sixteen bytes too".to_owned())].into();
+        let stores = [StoreAccess { url: "s3://a".into(), options: BTreeMap::new(), keys }];
+        dir.prepare(&assignment, &token, &stores).unwrap();
         assert_eq!(dir.assignment().unwrap(), Some(assignment));
         assert_eq!(dir.take_token().unwrap(), token);
         assert!(dir.take_token().is_err());
+        assert_eq!(dir.take_stores().unwrap(), stores);
+        assert_eq!(dir.take_stores().unwrap(), []);
         for entry in std::fs::read_dir(dir.path()).unwrap() {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
             assert!(!text.contains("sixteen bytes"), "{text}");

@@ -92,7 +92,7 @@ impl Runs {
                     installation: launch.installation.clone(),
                     notices: notices.to_vec(),
                 };
-                dir.prepare(&assignment, token)?;
+                dir.prepare(&assignment, token, &launch.stores)?;
             }
         }
         let launched = Launched { shape: launch.shape.name.clone(), nodes: launch.nodes };

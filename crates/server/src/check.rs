@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use leeway_data::Stores;
 use leeway_model::Name;
 use leeway_model::cluster::{ClusterSpec, Region};
 use leeway_model::egress::Destination;
@@ -65,7 +66,7 @@ pub fn clusters(settings: &Settings, drivers: &[Name]) -> Result<Vec<Declared>, 
             };
             problems.add(SettingsError::new(at("driver"), format!("'{}' is not in this build; {fix}", spec.driver)));
         }
-        problems.take(checkpoints(&at("checkpoints"), &spec.checkpoints));
+        problems.take(checkpoints(&at("checkpoints"), &spec.checkpoints, &settings.stores()));
         let market = cluster.market.as_ref().and_then(|market| {
             let opened = market::open(&spec.name, market);
             problems.take(opened.map_err(|error| SettingsError::new(at("market.trace"), format!("{error:#}"))))
@@ -76,16 +77,17 @@ pub fn clusters(settings: &Settings, drivers: &[Name]) -> Result<Vec<Declared>, 
 }
 
 /// Whether checkpoints can be kept at a URL, as far as can be said without making its folder.
-fn checkpoints(key: &str, text: &str) -> Result<(), SettingsError> {
-    let refused =
-        |why: String| SettingsError::new(key, format!("{why}; write it as file:///var/lib/leeway/checkpoints"));
+fn checkpoints(key: &str, text: &str, stores: &Stores) -> Result<(), SettingsError> {
+    let refused = |why: String| {
+        SettingsError::new(key, format!("{why}; write it as file:///var/lib/leeway/checkpoints or s3://bucket/prefix"))
+    };
     let folder = url::Url::parse(text).ok().filter(|url| url.scheme() == "file").and_then(|url| {
         let plain = url.query().is_none() && url.fragment().is_none() && text.starts_with("file:///");
         url.to_file_path().ok().filter(|_| plain)
     });
     match folder.filter(|folder| !folder.is_dir()) {
         // It exists, or is none: opening it makes nothing.
-        None => leeway_data::open_store(text).map(|_| ()).map_err(|error| refused(error.to_string())),
+        None => stores.open(text).map(|_| ()).map_err(|error| refused(error.to_string())),
         Some(folder) => match folder.ancestors().find(|above| above.exists()) {
             Some(above) if !above.is_dir() => Err(refused(format!("'{}' is no folder", above.display()))),
             _ => Ok(()),

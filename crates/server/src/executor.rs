@@ -150,6 +150,7 @@ impl Executor {
             server: self.shared.agents_url.clone(),
             tokens: tokens.collect(),
             installation: self.shared.installation().clone(),
+            stores: self.shared.agents_stores.clone(),
             deadline: order.deadline.since(self.shared.clock.now()),
             cluster,
         };
@@ -177,7 +178,7 @@ impl Executor {
         let place = JobAt { installation: self.shared.installation().clone(), job };
         let mut wait = Duration::from_secs(1);
         for attempt in 1..=DELETE_ATTEMPTS {
-            let deleted = match leeway_data::open_store(&checkpoint.base) {
+            let deleted = match self.shared.stores.open(&checkpoint.base) {
                 Ok(repository) => repository.delete(&place, checkpoint.id).await.map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };

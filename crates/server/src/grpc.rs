@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use leeway_core::{Config, Refused, RefusedKind};
+use leeway_data::Stores;
 use leeway_drivers::ClusterDriver;
+use leeway_drivers::run_dir::StoreAccess;
 use leeway_model::{Currency, InstallationId, Name};
 use leeway_proto::status::{reason, with_reason};
 use leeway_webhook::Deliverer;
@@ -61,6 +63,9 @@ pub struct Parts {
     pub drivers: std::collections::BTreeMap<Name, Arc<dyn ClusterDriver>>,
     /// Fires when streams must end.
     pub stopping: CancellationToken,
+    /// How checkpoint stores are reached, by the server and by agents.
+    pub stores: Stores,
+    pub agents_stores: Vec<StoreAccess>,
     /// Where agents reach the server.
     pub agents_url: String,
     /// What providers say of runs, for people.

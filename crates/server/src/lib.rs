@@ -220,6 +220,8 @@ pub async fn start_with(settings: Settings, parameters: Parameters) -> anyhow::R
         deliverer,
         drivers: drivers.by_name.clone(),
         stopping: stopping.clone(),
+        stores: settings.stores(),
+        agents_stores: settings.stores.clone(),
         agents_url: settings.advertise.clone().unwrap_or_else(|| format!("http://{grpc_addr}")),
         said: Said::default(),
         report_only,

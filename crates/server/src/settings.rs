@@ -9,6 +9,8 @@ use std::time::Duration;
 use config::{Config as Layers, File, FileFormat, Value};
 use leeway_aws::AwsConfig;
 use leeway_core::{Config, config as core_config};
+use leeway_data::{Store, Stores};
+use leeway_drivers::run_dir::StoreAccess;
 use leeway_drivers::slurm::SlurmConfig;
 use leeway_market::replay::End;
 use leeway_model::budget::BudgetSpec;
@@ -27,6 +29,7 @@ mod raw;
 mod read;
 mod schema;
 mod slurm;
+mod stores;
 mod tree;
 
 pub use environment::is_known_variable;
@@ -84,6 +87,7 @@ pub struct Settings {
     pub webhooks: Webhooks,
     pub budgets: Vec<BudgetSpec>,
     pub clusters: Vec<ClusterSettings>,
+    pub stores: Vec<StoreAccess>,
     pub catalogs: Vec<CatalogSettings>,
     pub egress: EgressTable,
     /// So many seconds of the scheduler pass in a real one.
@@ -212,6 +216,18 @@ impl Settings {
         let layers = Layers::builder().add_source(File::from_str(text, FileFormat::Toml));
         let settings = convert(layers, "".as_ref(), &mut problems)?;
         problems.or(settings)
+    }
+
+    /// How the server itself reaches object stores.
+    pub fn stores(&self) -> Stores {
+        let store = |access: &StoreAccess| {
+            let pairs = access.options.iter().chain(&access.keys);
+            Store {
+                url: access.url.clone(),
+                options: pairs.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            }
+        };
+        Stores(self.stores.iter().map(store).collect())
     }
 
     /// What the core needs of all this.

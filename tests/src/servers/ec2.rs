@@ -121,6 +121,7 @@ impl Ec2 {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let keys = "[default]\naws_access_key_id = test\naws_secret_access_key = test\n";
         std::fs::write(ec2.credentials(), keys).unwrap();
+        std::fs::set_permissions(ec2.credentials(), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let router = Router::new()
             .route("/", post(call))
             .route("/latest/api/token", put(|| async { "session" }))
@@ -132,6 +133,18 @@ impl Ec2 {
 
     pub fn url(&self) -> String {
         format!("http://{}", self.shared.address)
+    }
+
+    /// Where its object store answers.
+    pub fn s3(&self) -> &str {
+        &self.shared.upstream
+    }
+
+    pub async fn make_bucket(&self, name: &str) {
+        let scope =
+            "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+        let request = self.shared.client.put(format!("{}/{name}", self.s3())).header("authorization", scope);
+        assert!(request.send().await.unwrap().status().is_success());
     }
 
     /// A file with a key that this EC2 takes.
@@ -254,6 +267,8 @@ impl Ec2 {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        // What the profile of an instance gives to its programs.
+        command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
         let child = command.spawn().unwrap();
         self.plan().instances.get_mut(&id).unwrap().process = Some(child);
         let ec2 = self.clone();
@@ -324,7 +339,12 @@ async fn metadata(State(ec2): State<Ec2>, Path(path): Path<String>, _: HeaderMap
     }
 }
 
+/// What was begun is finished, though whoever asked for it is gone.
 async fn call(State(ec2): State<Ec2>, body: Bytes) -> Response {
+    tokio::spawn(answer(ec2, body)).await.unwrap()
+}
+
+async fn answer(ec2: Ec2, body: Bytes) -> Response {
     let form: BTreeMap<String, String> = url::form_urlencoded::parse(&body).into_owned().collect();
     let action = form.get("Action").cloned().unwrap_or_default();
     let fault = {

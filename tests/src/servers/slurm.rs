@@ -136,6 +136,7 @@ impl Slurm {
              AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none\n",
             ports[0]
         );
+        let all = if nodes == 1 { "n1".to_owned() } else { format!("n[1-{nodes}]") };
         for node in 1..=nodes {
             conf += &format!(
                 "NodeName=n{node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=4000 Gres=gpu:a100:1 State=UNKNOWN\n",
@@ -143,11 +144,14 @@ impl Slurm {
             );
         }
         conf += &format!(
-            "PartitionName=ondemand Nodes=n[1-{nodes}] Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF\n\
-             PartitionName=spot Nodes=n[1-{nodes}] MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime={GRACE}\n"
+            "PartitionName=ondemand Nodes={all} Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF\n\
+             PartitionName=spot Nodes={all} MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime={GRACE}\n"
         );
         std::fs::write(self.conf(), conf).unwrap();
-        std::fs::write(self.path("gres.conf"), format!("NodeName=n[1-{nodes}] Name=gpu Type=a100 Count=1\n")).unwrap();
+        // Any file stands for the device.
+        std::fs::write(self.path("gpu0"), "").unwrap();
+        let gres = format!("NodeName={all} Name=gpu Type=a100 File={here}/gpu0\n");
+        std::fs::write(self.path("gres.conf"), gres).unwrap();
         std::fs::write(self.path("cgroup.conf"), "CgroupAutomount=no\n").unwrap();
     }
 

@@ -52,6 +52,7 @@ pub fn launch(run: RunId, nodes: u32) -> Launch {
         server: "http://127.0.0.1:9".into(),
         tokens: (0..nodes).map(|rank| Token::new([rank as u8; 16])).collect(),
         installation: InstallationId(name("lab")),
+        stores: Vec::new(),
         deadline: Millis::from_secs(15),
     }
 }

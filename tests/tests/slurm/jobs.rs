@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use leeway_proto::pb;
-use leeway_tests::api::{Api, shell};
+use leeway_tests::api::{Api, on_spot, shell};
 use leeway_tests::servers::slurm::Slurm;
 use leeway_tests::wait::eventually;
 use leeway_tests::{Config, Server, binary};
@@ -56,7 +56,10 @@ fn counting(to: u32) -> pb::JobSpec {
          while [ $i -lt {to} ]; do i=$((i+1)); echo $i; echo \"{{\\\"step\\\": $i, \\\"total_steps\\\": {to}}}\" > \"$LEEWAY_PROGRESS_FILE\"\n\
            [ $((i % 20)) != 0 ] || save; sleep 0.1; done\n"
     );
-    pb::JobSpec { checkpoint: Some(pb::CheckpointPolicy::default()), ..shell("counting", &script) }
+    pb::JobSpec {
+        checkpoint: Some(pb::CheckpointPolicy { keep: 2, ..Default::default() }),
+        ..on_spot("counting", &script)
+    }
 }
 
 #[tokio::test]
@@ -64,7 +67,8 @@ async fn slurm_a_job_runs_where_slurm_puts_it_and_is_paid_for() {
     let Some(slurm) = Slurm::start(2) else { return };
     let server = Server::start(&config(&slurm)).await;
     let api = Api::of(&server);
-    let gang = pb::JobSpec { nodes: 2, ..shell("gang", "echo rank $LEEWAY_RANK of $LEEWAY_WORLD_SIZE: $LEEWAY_NODES") };
+    let gang =
+        pb::JobSpec { nodes: 2, ..on_spot("gang", "echo \"rank $LEEWAY_RANK of $LEEWAY_WORLD_SIZE: $LEEWAY_NODES\"") };
     let job = api.submit("1", gang).await;
     let (ended, runs) = api.until_settled(&job).await;
     assert_eq!(ended.state(), pb::JobState::Succeeded, "{ended:?}");

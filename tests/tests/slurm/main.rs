@@ -5,3 +5,5 @@
 
 mod conformance;
 mod jobs;
+#[cfg(feature = "aws")]
+mod proof;

@@ -73,7 +73,7 @@ impl Agent {
         let dir = RankDir::new(home.path().join("run/0"));
         let run: RunId = run.parse().unwrap();
         let assigned = Assignment { server: server.url(), run, rank: 0, installation: installation(), notices };
-        dir.prepare(&assigned, &Token::new(*TOKEN)).unwrap();
+        dir.prepare(&assigned, &Token::new(*TOKEN), &[]).unwrap();
         Self { child: spawn(&dir), dir, _home: Some(home) }
     }
 

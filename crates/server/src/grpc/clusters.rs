@@ -49,8 +49,8 @@ impl Clusters {
             return Err(Invalid::new("driver", message));
         };
         driver.check(spec).map_err(|message| Invalid::new("driver", message))?;
-        let url = spec.checkpoints.clone();
-        let opened = blocking(move || leeway_data::open_store(&url).map(|_| ())).await;
+        let (url, stores) = (spec.checkpoints.clone(), self.0.stores.clone());
+        let opened = blocking(move || stores.open(&url).map(|_| ())).await;
         match opened {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Invalid::new("checkpoints_url", error.to_string())),

@@ -23,7 +23,7 @@ use super::raw::{
 use super::read::{Result, SECOND, amount, length, loopback, optional, parsed, rate, required, size, word};
 use super::{
     CatalogSettings, ClusterSettings, Limits, Log, LogFormat, MarketSettings, Problems, Settings, SettingsError,
-    Webhooks, aws, filter, order, schema, slurm, tree,
+    Webhooks, aws, filter, order, schema, slurm, stores, tree,
 };
 
 /// Longest queue of commands; each waiting submission holds its whole spec.
@@ -75,6 +75,10 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         problems.add(SettingsError::new("installation", message));
     }
     unique("clusters", raw.clusters.iter().map(|cluster| cluster.name.as_deref()), problems);
+    let stores = raw.stores.iter().enumerate();
+    let stores = stores
+        .filter_map(|(index, store)| self::stores::read(&format!("stores[{index}]"), store, base, problems))
+        .collect();
     let budgets = raw.budgets.iter().enumerate();
     let budgets = budgets
         .filter_map(|(index, budget)| self::budget(&format!("budgets[{index}]"), budget, currency, problems))
@@ -131,6 +135,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         webhooks: webhooks(&raw.webhooks, problems),
         budgets,
         clusters,
+        stores,
         catalogs,
         egress: egress(&raw.egress, currency, base, problems),
         clock_speed: speed,

@@ -29,6 +29,7 @@ pub struct Raw {
     pub webhooks: RawWebhooks,
     pub budgets: Vec<RawBudget>,
     pub clusters: Vec<RawCluster>,
+    pub stores: Vec<RawStore>,
     pub catalogs: Vec<RawCatalog>,
     pub egress: RawEgress,
     pub clock: RawClock,
@@ -129,6 +130,15 @@ pub struct RawBudget {
     pub parent: Option<String>,
     pub cap: Option<String>,
     pub soft_limit: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct RawStore {
+    pub url: Option<String>,
+    pub region: Option<String>,
+    pub endpoint: Option<String>,
+    pub credentials: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -177,6 +177,7 @@ pub const ROOT: &[(&str, Node)] = &[
             ),
         ]),
     ),
+    ("stores", List(&[("url", Text), ("region", Text), ("endpoint", Text), ("credentials", Text)])),
     ("catalogs", List(&[("file", Text), ("layout", Text), ("provider", Text), ("as_of", Text), ("max_age", Text)])),
     (
         "egress",
