@@ -139,6 +139,7 @@ mod tests {
             server: "http://127.0.0.1:9".into(),
             tokens: (0..nodes).map(|rank| Token::new([rank as u8, b'\'', 0, 200, b'%'])).collect(),
             installation: InstallationId("lab".parse().unwrap()),
+            stores: Vec::new(),
             deadline: Millis::from_secs(60),
         }
     }

@@ -9,12 +9,14 @@
 //! setup    settings of the server, the job, the receiver of webhooks
 //! follow   what happens while it runs
 //! report   what it came to, for people and for programs
+//! slurm    the same on a real Slurm cluster, which takes a node for real
 //! ```
 
 mod follow;
 mod markets;
 mod report;
 mod setup;
+mod slurm;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -39,12 +41,19 @@ With --trace the clusters follow recorded markets instead of the built-in story:
 crates/market/README.md) that sell the same machine. Where fewer than three are given, the others are zones of the same \
 family from the first file's folder, else other times of a recording; the output says which.
 
+With --slurm the training begins on the preemptible partition of the Slurm cluster that this host can reach; a job that \
+needs its node takes it, the server is killed with -9 in the middle of the next launch, and the training ends on this host. \
+Where the nodes are other machines, name a folder that they share with --keep. That job asks for one node, exclusively, \
+for two minutes at most.
+
 Examples:
   leeway demo
   leeway --json demo
   leeway demo --trace us-east-1c_v100_1.json
   leeway demo --trace us-east-1c_v100_1.json --trace us-west-2b_v100_1.json
-  leeway demo --keep /tmp/leeway-demo";
+  leeway demo --keep /tmp/leeway-demo
+  leeway demo --slurm
+  leeway demo --slurm --partition gpu --spot-partition scavenge --keep /shared/leeway-demo";
 
 /// Survive two lost machines for real, and see the bill
 #[derive(Clone, Debug, clap::Args)]
@@ -56,12 +65,24 @@ pub struct Args {
     /// Keep the server's folder here, to look at its store and logs afterwards; it must be empty or absent.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Begin on a Slurm cluster, and be preempted there for real.
+    #[arg(long, conflicts_with = "trace")]
+    pub slurm: bool,
+    /// The partition whose jobs take nodes from the other; found by itself where there is such a pair.
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    pub partition: Option<String>,
+    /// The partition whose jobs may be preempted.
+    #[arg(long, value_name = "NAME", requires = "slurm")]
+    pub spot_partition: Option<String>,
 }
 
 /// A demonstration that takes longer than this has gone wrong.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 pub fn run(args: &Args, terminal: &Terminal) -> Result<Exit, Failure> {
+    if args.slurm {
+        return slurm::run(args, terminal);
+    }
     let stage = Stage::prepare(args)?;
     leeway_server::observability::init(&stage.settings.log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -100,7 +121,7 @@ async fn told_to_end() {
 
 async fn perform(stage: &Stage, terminal: &Terminal) -> Result<Report, Failure> {
     let begun = Instant::now();
-    let receiver = stage.receiver().await?;
+    let receiver = setup::receiver().await?;
     let server = leeway_server::start(stage.settings.clone()).await?;
     let client = Client::new(&format!("http://{}", server.grpc_addr))?;
     terminal.remark(&format!(
@@ -115,7 +136,7 @@ async fn perform(stage: &Stage, terminal: &Terminal) -> Result<Report, Failure> 
         }
         terminal.remark(&format!("  {remark}"));
     }
-    stage.add_endpoint(&client, &receiver).await?;
+    setup::add_endpoint(&client, &receiver).await?;
     let job_id = stage.submit(&client).await?;
     // The same training without any interruption, meanwhile, for the proof at the end.
     let reference = tokio::task::spawn_blocking(|| train::digest(setup::TRAINING));

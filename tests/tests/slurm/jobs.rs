@@ -6,7 +6,7 @@ use leeway_proto::pb;
 use leeway_tests::api::{Api, on_spot, shell};
 use leeway_tests::servers::slurm::Slurm;
 use leeway_tests::wait::eventually;
-use leeway_tests::{Config, Server, binary};
+use leeway_tests::{Config, Server, binary, cli};
 
 /// A Slurm cluster that is far cheaper than the machines on this host.
 fn config(slurm: &Slurm) -> Config {
@@ -142,4 +142,34 @@ async fn slurm_p_01_a_server_killed_while_a_launch_is_in_flight_adopts_it() {
     assert_eq!((ended.state(), runs.len()), (pb::JobState::Succeeded, 1), "{ended:?} {runs:?}");
     assert_eq!(slurm.of_run("e2e", &run).len(), 1, "it was submitted once");
     assert_eq!(slurm.living(), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn slurm_the_demonstration_is_preempted_for_real_and_ends_with_the_same_weights() {
+    let Some(slurm) = Slurm::start(1) else { return };
+    let mut command = cli::command(&["--json", "demo", "--slurm"]);
+    command.env("SLURM_CONF", slurm.conf());
+    let told = cli::run(command).await.ok().json();
+    assert_eq!(
+        (told["job_state"].as_str(), told["digest_matches"].as_bool()),
+        (Some("succeeded"), Some(true)),
+        "{told}"
+    );
+    let runs = told["runs"].as_array().unwrap();
+    assert_eq!(runs[0]["end_reason"], "interrupted", "{told}");
+    assert_eq!(runs[0]["cluster"], "slurm/node", "{told}");
+    assert_eq!(
+        (runs.last().unwrap()["cluster"].as_str(), told["budget"]["held_micros"].as_i64()),
+        (Some("here/node"), Some(0))
+    );
+    assert_eq!(slurm.living(), [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn slurm_the_demonstration_says_what_to_do_where_there_is_none() {
+    let mut command = cli::command(&["--json", "demo", "--slurm"]);
+    command.env("SLURM_CONF", "/nowhere/slurm.conf").env("PATH", "/nowhere");
+    let told = cli::run(command).await;
+    assert_eq!((told.code, told.error_code()), (1, "SLURM_UNAVAILABLE".to_owned()), "{told:?}");
+    assert!(told.err.contains("SLURM_CONF"), "{told:?}");
 }

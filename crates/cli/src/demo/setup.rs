@@ -67,47 +67,10 @@ impl Stage {
         Ok(Self { settings, on_demand, markets, remark, accelerators, _folder: folder })
     }
 
-    /// A receiver on loopback that checks every signature.
-    pub async fn receiver(&self) -> Result<Receiver, Failure> {
-        Ok(Receiver::start(Options::new(Vec::new())).await.context("the receiver of webhooks cannot listen")?)
-    }
-
-    pub async fn add_endpoint(&self, client: &Client, receiver: &Receiver) -> Result<(), Failure> {
-        let request = pb::AddEndpointRequest { name: ENDPOINT.into(), url: receiver.url(), ..Default::default() };
-        let mut webhooks = client.webhooks();
-        let answer = client.ask_once(webhooks.add_endpoint(request)).await?;
-        let secret = answer.secret.context("the server reveals a new endpoint's secret")?;
-        let secret = std::str::from_utf8(&secret.value).context("a webhook secret is text")?;
-        receiver.trust(vec![secret.parse::<Secret>().context("a webhook secret")?]);
-        Ok(())
-    }
-
     /// Submits the training; returns its job's id.
     pub async fn submit(&self, client: &Client) -> Result<String, Failure> {
-        let program = std::env::current_exe().context("this program's own path")?;
-        let env = [
-            ("PROGRAM", program.display().to_string()),
-            ("STEPS", STEPS.to_string()),
-            ("PACE_MS", PACE_MS.to_string()),
-        ];
-        let context = Context {
-            env_overrides: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
-            owner: crate::commands::owner()?,
-            base_dir: std::env::temp_dir(),
-            home: None,
-            now: terminal::now(),
-            currency: Currency::USD,
-        };
-        let jobs = leeway_jobfile::parse(include_str!("job.yaml"), &context)
-            .map_err(|errors| anyhow::anyhow!("the demonstration's job: {errors}"))?;
-        let mut spec = jobs[0].spec.clone();
-        for request in &mut spec.resources {
-            request.accelerators = self.accelerators.clone();
-        }
-        let spec = pb::JobSpec::from_model(&spec, Currency::USD);
-        let request = pb::SubmitJobRequest { client_request_id: random_id()?, spec: Some(spec), ..Default::default() };
-        let answer = client.ask(|| async { client.jobs().submit_job(request.clone()).await }).await?;
-        Ok(answer.submitted.unwrap_or_default().job_id)
+        let accelerators = self.accelerators.clone();
+        submit(client, Wanted { training: TRAINING, pace_ms: PACE_MS, accelerators }).await
     }
 
     pub fn budget(&self) -> pb::GetBudgetRequest {
@@ -115,8 +78,60 @@ impl Stage {
     }
 }
 
+/// A receiver on loopback that checks every signature.
+pub async fn receiver() -> Result<Receiver, Failure> {
+    Ok(Receiver::start(Options::new(Vec::new())).await.context("the receiver of webhooks cannot listen")?)
+}
+
+pub async fn add_endpoint(client: &Client, receiver: &Receiver) -> Result<(), Failure> {
+    let request = pb::AddEndpointRequest { name: ENDPOINT.into(), url: receiver.url(), ..Default::default() };
+    let mut webhooks = client.webhooks();
+    let answer = client.ask_once(webhooks.add_endpoint(request)).await?;
+    let secret = answer.secret.context("the server reveals a new endpoint's secret")?;
+    let secret = std::str::from_utf8(&secret.value).context("a webhook secret is text")?;
+    receiver.trust(vec![secret.parse::<Secret>().context("a webhook secret")?]);
+    Ok(())
+}
+
+/// A training as a job.
+#[derive(Debug)]
+pub struct Wanted {
+    pub training: Training,
+    /// Sleep of each step.
+    pub pace_ms: u64,
+    pub accelerators: Option<Accelerators>,
+}
+
+/// Submits a training; returns its job's id.
+pub async fn submit(client: &Client, wanted: Wanted) -> Result<String, Failure> {
+    let program = std::env::current_exe().context("this program's own path")?;
+    let env = [
+        ("PROGRAM", program.display().to_string()),
+        ("STEPS", wanted.training.steps.to_string()),
+        ("PACE_MS", wanted.pace_ms.to_string()),
+    ];
+    let context = Context {
+        env_overrides: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+        owner: crate::commands::owner()?,
+        base_dir: std::env::temp_dir(),
+        home: None,
+        now: terminal::now(),
+        currency: Currency::USD,
+    };
+    let jobs = leeway_jobfile::parse(include_str!("job.yaml"), &context)
+        .map_err(|errors| anyhow::anyhow!("the demonstration's job: {errors}"))?;
+    let mut spec = jobs[0].spec.clone();
+    for request in &mut spec.resources {
+        request.accelerators = wanted.accelerators.clone();
+    }
+    let spec = pb::JobSpec::from_model(&spec, Currency::USD);
+    let request = pb::SubmitJobRequest { client_request_id: random_id()?, spec: Some(spec), ..Default::default() };
+    let answer = client.ask(|| async { client.jobs().submit_job(request.clone()).await }).await?;
+    Ok(answer.submitted.unwrap_or_default().job_id)
+}
+
 /// A fresh folder: a temporary one, or the one that is to be kept.
-fn folder(keep: Option<&Path>) -> Result<(Option<tempfile::TempDir>, PathBuf), Failure> {
+pub fn folder(keep: Option<&Path>) -> Result<(Option<tempfile::TempDir>, PathBuf), Failure> {
     let Some(path) = keep else {
         let folder = tempfile::Builder::new().prefix("leeway-demo-").tempdir().context("no temporary folder")?;
         let path = folder.path().to_owned();
