@@ -331,7 +331,7 @@ file = "no-such-list.csv"
 name = "a"
 driver = "locall"
 region = "x/y"
-checkpoints = "s3://bucket/x"
+checkpoints = "gs://bucket/x"
 [[clusters.machines]]
 name = "m"
 [clusters.market]
@@ -362,7 +362,7 @@ region = "x/z"
     ];
     assert_eq!(keys, expected, "{problems}");
     let told = problems.to_string();
-    for part in ["did you mean 'local'?", "'s3", "nothing.json", "no-such-trace.json", "no-such-list.csv", "x/z"] {
+    for part in ["did you mean 'local'?", "'gs", "nothing.json", "no-such-trace.json", "no-such-list.csv", "x/z"] {
         assert!(told.contains(part), "{part} in {told}");
     }
     assert!(told.lines().all(|line| line.contains("leeway.toml: ")), "{told}");
@@ -529,4 +529,72 @@ fn what_is_wrong_with_a_slurm_cluster_is_told_with_its_key_and_a_fix() {
         let said = Settings::from_toml(&HPC.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(said.contains(expected), "{to}: {said}");
     }
+}
+
+#[test]
+fn the_examples_of_deploy_are_what_they_say() {
+    let slurm = Settings::from_toml(include_str!("../../../deploy/slurm.toml")).unwrap();
+    assert_eq!(slurm.clusters[0].slurm.as_ref().unwrap().machines.len(), 1);
+    assert_eq!(slurm.advertise.as_deref(), Some("http://127.0.0.1:7070"));
+    let aws = Settings::from_toml(include_str!("../../../deploy/aws.toml")).unwrap();
+    let zones: Vec<_> =
+        aws.clusters.iter().map(|cluster| cluster.aws.as_ref().unwrap().zone.as_deref().unwrap()).collect();
+    assert_eq!(zones, ["us-east-1a", "us-east-1b"]);
+    assert_eq!(aws.stores[0].options["aws_region"], "us-east-1");
+    let policy: serde_json::Value = serde_json::from_str(include_str!("../../../deploy/aws-policy.json")).unwrap();
+    let ends = policy["Statement"].as_array().unwrap().iter().find(|one| one["Action"] == "ec2:TerminateInstances");
+    assert_eq!(ends.unwrap()["Condition"]["StringEquals"]["aws:ResourceTag/leeway:installation"], "lab", "p_19");
+}
+
+const EAST: &str = r#"
+installation = "lab"
+[[clusters]]
+name = "east"
+driver = "aws"
+region = "aws/us-east-1"
+[clusters.aws]
+image = "ami-1"
+[[clusters.machines]]
+name = "small"
+on_demand = "1 USD"
+"#;
+
+#[test]
+fn what_is_wrong_with_a_cluster_of_ec2_is_told_with_its_key_and_a_fix() {
+    assert!(Settings::from_toml(EAST).is_ok());
+    let table: &[(&str, &str, &str)] = &[
+        ("\"lab\"", "\"local\"", "installation: 'local' is everybody's"),
+        ("image = \"ami-1\"", "", "clusters[0].aws.image: is missing; name the image"),
+        ("aws/us-east-1", "gcp/us-central1", "clusters[0].region: 'gcp/us-central1' is no region of AWS"),
+        ("driver = \"aws\"", "", "clusters[0].aws: belongs to clusters with driver = \"aws\""),
+        ("image = ", "endpoint = \"localhost\"\nimage = ", "clusters[0].aws.endpoint: 'localhost' is no address"),
+        ("image = ", "max_lifetime = \"1s\"\nimage = ", "clusters[0].aws.max_lifetime: '1s' is out of range"),
+        ("image = ", "imag = \"x\"\nimage = ", "clusters[0].aws.imag: there is no such key; did you mean 'image'?"),
+    ];
+    for (from, to, expected) in table {
+        let said = Settings::from_toml(&EAST.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(said.contains(expected), "{to}: {said}");
+    }
+}
+
+#[test]
+fn z_08_keys_of_stores_are_read_from_a_file_that_is_nobody_elses() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    let text =
+        |url: &str| format!("[[stores]]\nurl = \"{url}\"\nendpoint = \"http://127.0.0.1:1\"\ncredentials = \"keys\"\n");
+    let load = |url: &str| loaded(folder.path(), &text(url)).map_err(|problems| problems.to_string());
+    assert!(load("s3://a").unwrap_err().contains("stores[0].credentials: "), "there is no such file");
+    std::fs::write(&file, "[default]\naws_access_key_id = id\naws_secret_access_key = hush\n").unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(load("s3://a").unwrap_err().contains("can be read by others (mode 644); make it 600"));
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let settings = load("s3://a").unwrap();
+    assert_eq!(settings.stores[0].options["aws_allow_http"], "true");
+    assert_eq!(settings.stores[0].keys["aws_secret_access_key"], "hush");
+    assert!(!format!("{settings:?}").contains("hush"), "it is shown nowhere");
+    assert!(load("gs://a").unwrap_err().contains("stores[0].url: 'gs://a' is no place in an object store"));
+    std::fs::write(&file, "aws_access_key_id = id\n").unwrap();
+    assert!(load("s3://a").unwrap_err().contains("holds no keys"));
 }

@@ -69,9 +69,9 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
             self::cluster(&format!("clusters[{index}]"), cluster, currency, base, raw, problems)
         })
         .collect();
-    if installation == local() && raw.clusters.iter().any(|cluster| cluster.slurm.is_some()) {
+    if installation == local() && raw.clusters.iter().any(|one| one.slurm.is_some() || one.aws.is_some()) {
         let message =
-            "'local' is everybody's; give this installation a name of its own, which marks what it makes in slurm";
+            "'local' is everybody's; give this installation a name of its own, which marks what it makes at a provider";
         problems.add(SettingsError::new("installation", message));
     }
     unique("clusters", raw.clusters.iter().map(|cluster| cluster.name.as_deref()), problems);

@@ -41,6 +41,7 @@ const TESTS: &[&str] = &[
     "SEEDS",
     "SHARED_DATA",
     "STORE_KILL_DIR",
+    "TEST_MOTO",
     "TEST_PYTHON",
     "TRACE",
     "UPDATE",
