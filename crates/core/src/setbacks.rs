@@ -70,8 +70,14 @@ impl Probes {
         self.refused
     }
 
+    /// How many launches still count, and how many of them came to machines.
+    pub fn counts(self, now: Timestamp) -> (f64, f64) {
+        let left = self.left(now);
+        (self.tried * left, self.came * left)
+    }
+
     /// Share of launches that came to machines, above 0 and at most 1.
-    pub(crate) fn share(self, now: Timestamp) -> f64 {
+    pub fn share(self, now: Timestamp) -> f64 {
         // Where nothing failed, as at most places, both counts are the same number: every offer that is judged comes here.
         if self.came == self.tried {
             return 1.0;

@@ -27,6 +27,7 @@ pub fn table(offers: &[pb::Offer], view: &View) -> String {
         ("SEEN", right, Keep::Roomy(3)),
         ("FREE", right, Keep::Filled),
         ("LOST/DAY", right, Keep::Filled),
+        ("LAUNCHED", right, Keep::Filled),
         ("NOTE", left, Keep::Filled),
     ]);
     for offer in offers {
@@ -46,6 +47,7 @@ pub fn table(offers: &[pb::Offer], view: &View) -> String {
             // Clusters without a market do not say it: their machines are in `clusters list`.
             offer.available.map_or_else(|| Field::idle("?"), |free| free.to_string().into()),
             lost_a_day(offer).into(),
+            launched(offer).into(),
             note(offer, view),
         ]);
     }
@@ -57,6 +59,12 @@ fn lost_a_day(offer: &pb::Offer) -> String {
     let is_spot = offer.key.as_ref().is_some_and(|key| key.capacity() == pb::CapacityType::Spot);
     let belief = offer.belief.as_ref().filter(|belief| is_spot && belief.per_hour.is_finite());
     belief.map(|belief| format!("{:.2}", belief.per_hour * 24.0)).unwrap_or_default()
+}
+
+/// `1 of 3` launches that count still, once there were any.
+fn launched(offer: &pb::Offer) -> String {
+    let counted = offer.launches.as_ref().filter(|launches| launches.tried >= 0.05);
+    counted.map(|launches| format!("{:.1} of {:.1}", launches.came, launches.tried)).unwrap_or_default()
 }
 
 fn note(offer: &pb::Offer, view: &View) -> Field {

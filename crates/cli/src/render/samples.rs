@@ -234,6 +234,7 @@ pub fn offers() -> Vec<pb::Offer> {
             available: Some(4),
             cooling_until_ms: Some(NOW + 5 * MINUTE),
             belief: Some(pb::InterruptionBelief { per_hour: 0.05, ..pb::InterruptionBelief::default() }),
+            launches: Some(pb::LaunchBelief { tried: 2.5, came: 1.5, share: 0.78 }),
             ..pb::Offer::default()
         },
         pb::Offer {

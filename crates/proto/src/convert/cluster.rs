@@ -109,6 +109,7 @@ impl pb::Offer {
             available: offer.available,
             cooling_until_ms: offer.cooling_until.filter(|&until| until > now).map(Timestamp::as_millis),
             belief: Some(offer.belief.into()),
+            launches: None,
         }
     }
 }

@@ -50,7 +50,11 @@ impl OfferService for Offers {
                 .skip_while(|slot| after.as_ref().is_some_and(|after| place(slot) <= *after));
             let page: Vec<&Slot> = rest.by_ref().take(page.size).collect();
             let last = page.last().filter(|_| rest.next().is_some()).map(|slot| place(slot));
-            let show = |slot: &&Slot| pb::Offer::from_model(&slot.offer, &slot.region, &slot.shape, now);
+            let show = |slot: &&Slot| {
+                let ((tried, came), share) = (slot.probes.counts(now), slot.probes.share(now));
+                let launches = Some(pb::LaunchBelief { tried, came, share });
+                pb::Offer { launches, ..pb::Offer::from_model(&slot.offer, &slot.region, &slot.shape, now) }
+            };
             (page.iter().map(show).collect::<Vec<_>>(), last)
         };
         let (offers, last) = self.0.handle.read(look).await?;
