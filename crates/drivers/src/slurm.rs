@@ -32,6 +32,7 @@ pub use self::calls::{CallError, Calls, Job, Node, Partition};
 pub use self::cli::Commands;
 pub use self::config::{Queue, SlurmConfig, SlurmMachines};
 use self::jobs::Listings;
+pub use self::json::jobs as read_jobs;
 use self::observe::Seen;
 use crate::contract::{ClusterDriver, DriverError, DriverErrorClass, Launch, LaunchError, Observation};
 use crate::errors::{classify, other_call};

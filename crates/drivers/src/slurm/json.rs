@@ -2,114 +2,199 @@
 //! number may come wrapped with whether it is set.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use super::calls::{CallError, Job, Node};
 
+/// Only what is used is read of a job: a listing of ten thousand jobs is tens of megabytes.
 #[derive(Deserialize)]
-struct Jobs {
-    jobs: Vec<Value>,
+struct RawJob {
+    job_id: Option<Number>,
+    #[serde(default)]
+    name: Text,
+    #[serde(default)]
+    comment: Text,
+    user_id: Option<Number>,
+    #[serde(default)]
+    partition: Text,
+    node_count: Option<Number>,
+    #[serde(default)]
+    job_state: Words,
+    #[serde(default)]
+    state_reason: Text,
+    preempt_time: Option<Number>,
+    end_time: Option<Number>,
+}
+
+#[derive(Deserialize)]
+struct RawAccounted {
+    job_id: Option<Number>,
+    #[serde(default)]
+    state: RawState,
+}
+
+#[derive(Default, Deserialize)]
+struct RawState {
+    #[serde(default)]
+    current: Words,
+}
+
+#[derive(Deserialize)]
+struct RawNode {
+    #[serde(default)]
+    name: Text,
+    #[serde(default)]
+    state: Words,
+    #[serde(default)]
+    state_flags: Words,
+    #[serde(default)]
+    partitions: Words,
+    #[serde(default)]
+    active_features: Words,
+    cpus: Option<Number>,
+    alloc_cpus: Option<Number>,
+    real_memory: Option<Number>,
+    alloc_memory: Option<Number>,
+    #[serde(default)]
+    gres: Text,
+    #[serde(default)]
+    gres_used: Text,
+}
+
+#[derive(Deserialize)]
+struct Jobs<T> {
+    jobs: Vec<T>,
 }
 
 #[derive(Deserialize)]
 struct Nodes {
-    nodes: Vec<Value>,
+    nodes: Vec<RawNode>,
 }
 
-/// Of `squeue --json`. A job that has no id or no state makes the whole listing unreadable: it could be ours.
-pub fn jobs(text: &[u8]) -> Result<Vec<Job>, CallError> {
-    let listing: Jobs = serde_json::from_slice(text).map_err(|error| unreadable("squeue", &error.to_string()))?;
-    listing.jobs.iter().map(job).collect()
+/// A number, bare or wrapped.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Bare(i64),
+    Wrapped {
+        #[serde(default = "yes")]
+        set: bool,
+        #[serde(default)]
+        number: i64,
+    },
+    Other(serde::de::IgnoredAny),
 }
 
-fn job(value: &Value) -> Result<Job, CallError> {
-    let id = number(&value["job_id"]).and_then(|id| u32::try_from(id).ok());
-    let id = id.ok_or_else(|| unreadable("squeue", "a job has no job_id"))?;
-    let state = word(&value["job_state"]).ok_or_else(|| unreadable("squeue", &format!("job {id} has no job_state")))?;
-    let user = number(&value["user_id"]).and_then(|user| u32::try_from(user).ok());
-    let user = user.ok_or_else(|| unreadable("squeue", &format!("job {id} has no user_id")))?;
-    Ok(Job {
-        id,
-        name: text_of(&value["name"]),
-        comment: text_of(&value["comment"]),
-        user,
-        partition: text_of(&value["partition"]),
-        nodes: small(&value["node_count"]),
-        state,
-        reason: text_of(&value["state_reason"]),
-        preempted: number(&value["preempt_time"]).unwrap_or(0),
-        end: number(&value["end_time"]).unwrap_or(0),
-    })
+const fn yes() -> bool {
+    true
 }
 
-/// Of `sacct --json`: a state there is an object.
-pub fn accounted(text: &[u8]) -> Result<Vec<(u32, String)>, CallError> {
-    let listing: Jobs = serde_json::from_slice(text).map_err(|error| unreadable("sacct", &error.to_string()))?;
-    let one = |value: &Value| {
-        let id = number(&value["job_id"]).and_then(|id| u32::try_from(id).ok())?;
-        Some((id, word(&value["state"]["current"])?))
-    };
-    Ok(listing.jobs.iter().filter_map(one).collect())
+/// A text, or whatever stands for none.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Some(String),
+    #[default]
+    None,
+    Other(serde::de::IgnoredAny),
 }
 
-/// Of `sinfo --json` up to 22.05; later releases print nodes in `scontrol show nodes --json` alone, in the same form.
-pub fn nodes(text: &[u8]) -> Result<Vec<Node>, CallError> {
-    let listing: Nodes = serde_json::from_slice(text).map_err(|error| unreadable("sinfo", &error.to_string()))?;
-    let list = |value: &Value| match value {
-        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        Value::String(text) => text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
-    let one = |value: &Value| {
-        let states = [&value["state"], &value["state_flags"]];
-        let states: Vec<String> = states.iter().flat_map(|value| list(value)).map(|word| word.to_lowercase()).collect();
-        Node {
-            name: text_of(&value["name"]),
-            state: states.join(" "),
-            partitions: list(&value["partitions"]),
-            features: list(&value["active_features"]),
-            cpus: small(&value["cpus"]),
-            cpus_used: small(&value["alloc_cpus"]),
-            memory: number(&value["real_memory"]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
-            memory_used: number(&value["alloc_memory"]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
-            gres: text_of(&value["gres"]),
-            gres_used: text_of(&value["gres_used"]),
-        }
-    };
-    Ok(listing.nodes.iter().map(one).collect())
+/// One text or several.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Many(Vec<String>),
+    #[default]
+    None,
+    Other(serde::de::IgnoredAny),
 }
 
-fn unreadable(command: &str, why: &str) -> CallError {
-    CallError::Lost(format!("{command} printed what cannot be read: {why}"))
+fn number<T: TryFrom<i64>>(number: Option<Number>) -> Option<T> {
+    match number? {
+        Number::Bare(number) | Number::Wrapped { set: true, number } => number.try_into().ok(),
+        Number::Wrapped { set: false, .. } | Number::Other(_) => None,
+    }
 }
 
-fn small(value: &Value) -> u32 {
-    number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+fn text(text: Text) -> String {
+    match text {
+        Text::Some(text) => text,
+        Text::None | Text::Other(_) => String::new(),
+    }
 }
 
-fn number(value: &Value) -> Option<i64> {
-    match value {
-        Value::Number(number) => number.as_i64(),
-        Value::Object(wrapped) if wrapped.get("set") != Some(&Value::Bool(false)) => wrapped.get("number")?.as_i64(),
-        _ => None,
+fn words(words: Words) -> Vec<String> {
+    match words {
+        Words::One(text) => text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+        Words::Many(words) => words,
+        Words::None | Words::Other(_) => Vec::new(),
     }
 }
 
 /// The first of a list is the state itself, what follows are flags; one flag says more than the state.
-fn word(value: &Value) -> Option<String> {
-    match value {
-        Value::String(word) => Some(word.clone()),
-        Value::Array(words) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            let telling = words.iter().find(|word| **word == "COMPLETING");
-            telling.or(words.first()).map(|word| (*word).to_owned())
-        }
-        _ => None,
-    }
+fn state(state: Words) -> Option<String> {
+    let mut words = match state {
+        Words::One(word) => vec![word],
+        other => words(other),
+    };
+    let telling = words.iter().position(|word| word == "COMPLETING").unwrap_or(0);
+    if words.is_empty() { None } else { Some(words.swap_remove(telling)) }
 }
 
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+/// Of `squeue --json`. A job that has no id, no user or no state makes the whole listing unreadable: it could be ours.
+pub fn jobs(printed: &[u8]) -> Result<Vec<Job>, CallError> {
+    read::<Jobs<RawJob>>("squeue", printed)?.jobs.into_iter().map(job).collect()
+}
+
+fn job(raw: RawJob) -> Result<Job, CallError> {
+    let id = number(raw.job_id).ok_or_else(|| unreadable("squeue", "a job has no job_id"))?;
+    let state = state(raw.job_state).ok_or_else(|| unreadable("squeue", &format!("job {id} has no job_state")))?;
+    let user = number(raw.user_id).ok_or_else(|| unreadable("squeue", &format!("job {id} has no user_id")))?;
+    Ok(Job {
+        id,
+        name: text(raw.name),
+        comment: text(raw.comment),
+        user,
+        partition: text(raw.partition),
+        nodes: number(raw.node_count).unwrap_or(0),
+        state,
+        reason: text(raw.state_reason),
+        preempted: number(raw.preempt_time).unwrap_or(0),
+        end: number(raw.end_time).unwrap_or(0),
+    })
+}
+
+/// Of `sacct --json`: a state there is an object.
+pub fn accounted(printed: &[u8]) -> Result<Vec<(u32, String)>, CallError> {
+    let listing: Jobs<RawAccounted> = read("sacct", printed)?;
+    let one = |raw: RawAccounted| Some((number(raw.job_id)?, state(raw.state.current)?));
+    Ok(listing.jobs.into_iter().filter_map(one).collect())
+}
+
+/// Of `sinfo --json` up to 22.05; later releases print nodes in `scontrol show nodes --json` alone, in the same form.
+pub fn nodes(printed: &[u8]) -> Result<Vec<Node>, CallError> {
+    let node = |raw: RawNode| Node {
+        name: text(raw.name),
+        state: words(raw.state).into_iter().chain(words(raw.state_flags)).collect::<Vec<_>>().join(" ").to_lowercase(),
+        partitions: words(raw.partitions),
+        features: words(raw.active_features),
+        cpus: number(raw.cpus).unwrap_or(0),
+        cpus_used: number(raw.alloc_cpus).unwrap_or(0),
+        memory: number(raw.real_memory).unwrap_or(0),
+        memory_used: number(raw.alloc_memory).unwrap_or(0),
+        gres: text(raw.gres),
+        gres_used: text(raw.gres_used),
+    };
+    Ok(read::<Nodes>("sinfo", printed)?.nodes.into_iter().map(node).collect())
+}
+
+fn read<T: DeserializeOwned>(command: &str, printed: &[u8]) -> Result<T, CallError> {
+    serde_json::from_slice(printed).map_err(|error| unreadable(command, &error.to_string()))
+}
+
+fn unreadable(command: &str, why: &str) -> CallError {
+    CallError::Lost(format!("{command} printed what cannot be read: {why}"))
 }
 
 #[cfg(test)]
