@@ -258,8 +258,9 @@ impl ClusterDriver for AwsDriver {
 
     async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
         let cluster = self.known(cluster)?;
-        if !cluster.observe().await.map_err(|error| driver_error(&error))?.proves_gone(run) {
-            let message = format!("run {run} may still live; stop it and wait until it is gone");
+        let open = cluster.visibility().of(run);
+        if !open.is_empty() {
+            let message = format!("instances of run {run} were not seen to end ({}); stop it first", open.join(", "));
             return Err(DriverError::new(DriverErrorClass::Invalid, message));
         }
         cluster.closed.forget(run).map_err(|error| disk(&error))

@@ -249,7 +249,7 @@ impl ClusterDriver for SlurmDriver {
 
     async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
         let cluster = self.known(cluster)?;
-        if !cluster.observe().await?.proves_gone(run) {
+        if !cluster.was_seen_gone(run) && !cluster.observe().await?.proves_gone(run) {
             let message = format!("run {run} may still live; stop it and wait until it is gone");
             return Err(DriverError::new(DriverErrorClass::Invalid, message));
         }

@@ -1,5 +1,7 @@
 //! How many machines of each offer could be held now, ours included, from one listing of the nodes.
 
+use std::time::Duration;
+
 use leeway_model::cluster::ClusterSpec;
 use leeway_model::market::{CapacityObservation, OfferKey};
 use leeway_model::resources::{CapacityType, MachineShape};
@@ -15,7 +17,8 @@ const CLOSED: [&str; 9] =
 impl Cluster {
     pub(super) async fn capacity(&self, spec: &ClusterSpec) -> Result<Vec<CapacityObservation>, CallError> {
         let nodes = self.calls.nodes().await?;
-        let jobs = self.listings.fresh().await?;
+        // The listing that was just looked at for what lives.
+        let jobs = self.listings.recent(Duration::from_millis(self.config.poll.as_millis() / 2)).await?;
         let mut observed = Vec::new();
         for machines in &spec.machines {
             let shape = &machines.shape;

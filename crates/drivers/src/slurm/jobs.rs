@@ -1,7 +1,7 @@
 //! What a listing says of our jobs, and one listing for all who ask at a time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leeway_model::RunId;
 
@@ -80,7 +80,16 @@ impl Listings {
 
     /// The jobs as they were at some moment after this call.
     pub async fn fresh(&self) -> Result<Arc<[Job]>, CallError> {
-        let asked = Instant::now();
+        self.since(Instant::now()).await
+    }
+
+    /// The jobs as they were at most so long ago.
+    pub async fn recent(&self, age: Duration) -> Result<Arc<[Job]>, CallError> {
+        let now = Instant::now();
+        self.since(now.checked_sub(age).unwrap_or(now)).await
+    }
+
+    async fn since(&self, asked: Instant) -> Result<Arc<[Job]>, CallError> {
         let mut last = self.last.lock().await;
         if let Some((begun, jobs)) = &*last
             && *begun >= asked

@@ -92,6 +92,11 @@ impl Cluster {
         self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Whether an earlier look proved it.
+    pub(super) fn was_seen_gone(&self, run: RunId) -> bool {
+        self.seen().0.get(&run).is_some_and(|known| known.gone)
+    }
+
     /// What the directory of a run says; read again only while something of it can change.
     fn known_of(&self, run: RunId) -> std::io::Result<Known> {
         let known = self.seen().0.get(&run).cloned().unwrap_or_default();

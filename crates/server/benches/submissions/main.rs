@@ -2,7 +2,7 @@
 //! in the same process and on the same runtime.
 //!
 //! `cargo bench -p leeway-server --bench submissions` prints criterion's figures and, at the end, the table that the
-//! README quotes. There, echo and submission take turns of about a second, so that a busy moment of the machine hits
+//! README quotes, and what a storm of prices does to it. There, echo and submission take turns of about a second, so that a busy moment of the machine hits
 //! both; shown are the medians of the rates and of the ratios. With `TABLE_ONLY` in the environment only the table is made.
 
 mod echo;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput};
 use leeway_proto::pb;
 use leeway_proto::pb::job_service_client::JobServiceClient;
+use leeway_proto::pb::market_service_client::MarketServiceClient;
 use place::{Place, Wish};
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
@@ -102,7 +103,10 @@ struct Arena {
 
 impl Arena {
     async fn start(load: Load) -> Self {
-        let place = Place::start().await;
+        Self::start_at(load, Place::start().await).await
+    }
+
+    async fn start_at(load: Load, place: Place) -> Self {
         let echo = connect(load.echo_server().await, load.clients).await;
         let submit = connect(place.server.grpc_addr, load.clients).await;
         Self { load, place, echo, submit }
@@ -235,6 +239,51 @@ async fn table() {
     }
 }
 
+/// What 10,000 new prices a second do to a submission, calm and storm in turns of about a second.
+async fn storm() {
+    const A_SECOND: usize = 10_000;
+    const AT_ONCE: usize = 100;
+    println!("\n{:<44} {:>8} {:>8} {:>7} {:>7} {:>6} {:>9}", "", "calm", "storm", "p99 ms", "p99 ms", "", "prices");
+    println!("{:<44} {:>8} {:>8} {:>7} {:>7} {:>6} {:>9}", "", "jobs/s", "jobs/s", "calm", "storm", "ratio", "/s");
+    for clients in [8, CLIENTS] {
+        let load = Load { wish: Wish::Nowhere, clients, jobs: 1 };
+        let arena = Arena::start_at(load, Place::with_market().await).await;
+        arena.turn(Side::Submit).await;
+        let channel = connect(arena.place.server.grpc_addr, 1).await.remove(0);
+        let told = Arc::new(AtomicUsize::new(0));
+        let mut turns = Vec::new();
+        for _ in 0..ROUNDS {
+            let calm = arena.turn(Side::Submit).await;
+            let (told, channel) = (told.clone(), channel.clone());
+            let raging = tokio::spawn(async move {
+                let mut client = MarketServiceClient::new(channel);
+                let mut beat = tokio::time::interval(Duration::from_secs(1) * AT_ONCE as u32 / A_SECOND as u32);
+                loop {
+                    beat.tick().await;
+                    let round = NEXT.fetch_add(1, Ordering::Relaxed);
+                    let answer = client.observe_market(place::prices(round, AT_ONCE)).await.expect("prices are taken");
+                    told.fetch_add(answer.into_inner().accepted as usize, Ordering::Relaxed);
+                }
+            });
+            let stormy = arena.turn(Side::Submit).await;
+            raging.abort();
+            turns.push((calm, stormy));
+        }
+        let of = |value: fn(&(Turn, Turn)) -> f64| median(turns.iter().map(value).collect());
+        println!(
+            "{:<44} {:>8.0} {:>8.0} {:>7.1} {:>7.1} {:>6.2} {:>9.0}",
+            format!("{clients} clients, one job a call, jobs wait"),
+            of(|(calm, _)| calm.rate),
+            of(|(_, stormy)| stormy.rate),
+            of(|(calm, _)| calm.p99.as_secs_f64() * 1e3),
+            of(|(_, stormy)| stormy.p99.as_secs_f64() * 1e3),
+            of(|(calm, stormy)| stormy.p99.as_secs_f64() / calm.p99.as_secs_f64()),
+            told.load(Ordering::Relaxed) as f64 / (ROUNDS as f64 * TURN.as_secs_f64()),
+        );
+        arena.place.stop().await;
+    }
+}
+
 fn figures(criterion: &mut Criterion, runtime: &Runtime) {
     for jobs in [1, 1_000] {
         let clients = if jobs == 1 { CLIENTS } else { 1 };
@@ -260,6 +309,7 @@ fn main() {
     // Not when only the building is tested (`cargo test --benches`), or a list of names is asked for.
     if std::env::args().any(|arg| arg == "--bench") && !std::env::args().any(|arg| arg == "--list") {
         runtime.block_on(table());
+        runtime.block_on(storm());
     }
     criterion.final_summary();
 }

@@ -66,10 +66,28 @@ pub struct Place {
     data: tempfile::TempDir,
 }
 
+/// Machines of the cluster whose prices a storm moves.
+pub const MOVED: usize = 1_000;
+
 impl Place {
     pub async fn start() -> Self {
+        Self::with(CONFIG).await
+    }
+
+    /// With a thousand machines more, which jobs look at and none takes.
+    pub async fn with_market() -> Self {
+        let mut config = CONFIG.to_owned();
+        for machine in 0..MOVED {
+            config += &format!(
+                "\n[[clusters.machines]]\nname = \"m-{machine}\"\naccelerator = \"V100\"\naccelerators = 8\ncpus = 8\nmemory = \"61GiB\"\ncount = 4\non_demand = \"30 USD\"\nspot = \"9 USD\"\n"
+            );
+        }
+        Self::with(&config).await
+    }
+
+    async fn with(config: &str) -> Self {
         let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory can be made");
-        let settings = Settings::from_toml(CONFIG).expect("the settings are sound");
+        let settings = Settings::from_toml(config).expect("the settings are sound");
         let settings = Settings { data_dir: data.path().to_path_buf(), ..settings };
         let driver = Arc::new(Pretender::default()) as Arc<dyn ClusterDriver>;
         let name: Name = "local".parse().expect("it is a name");
@@ -133,6 +151,25 @@ pub fn spec(wish: Wish, number: usize) -> pb::JobSpec {
         currency: text("USD"),
         ..Default::default()
     }
+}
+
+/// So many new prices of spot machines, no two rounds alike.
+pub fn prices(round: usize, count: usize) -> pb::ObserveMarketRequest {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let price = |number: usize| pb::PriceObservation {
+        offer: Some(pb::OfferKey {
+            cluster: "here".into(),
+            shape: format!("m-{}", (round * count + number) % MOVED),
+            capacity: pb::CapacityType::Spot.into(),
+        }),
+        price: Some(pb::Price {
+            rate_nanos_per_hour: 8_000_000_000 + ((round * 7 + number) % 1_000) as u64 * 1_000_000,
+            currency: "USD".into(),
+            observed_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+            source: pb::Source::Feed.into(),
+        }),
+    };
+    pb::ObserveMarketRequest { prices: (0..count).map(price).collect(), ..Default::default() }
 }
 
 pub fn one(wish: Wish, number: usize) -> pb::SubmitJobRequest {
