@@ -10,7 +10,7 @@ use leeway_model::cluster::{ClusterSpec, Machines};
 use leeway_model::market::OfferKey;
 use leeway_model::resources::{Accelerators, CapacityType, MachineShape, MilliCpus};
 use leeway_model::run::LaunchErrorClass;
-use leeway_model::{Bytes, InstallationId, JobId, Millis, Name, RunId};
+use leeway_model::{Bytes, InstallationId, JobId, Millis, Name, Rate, RunId};
 use leeway_tests::servers::slurm::{GRACE, Slurm};
 
 fn name(text: &str) -> Name {
@@ -34,7 +34,8 @@ fn launch(run: RunId, nodes: u32) -> Launch {
         accelerators: Some(Accelerators { model: "A100".into(), count: 1 }),
         disk: Bytes::ZERO,
     };
-    let machines = Machines { shape: shape.clone(), count: None, on_demand: None, spot: None, reserved: None };
+    let on_demand = Some(Rate::parse_decimal("3.06").unwrap());
+    let machines = Machines { shape: shape.clone(), count: None, on_demand, spot: None, reserved: None };
     let cluster = ClusterSpec {
         name: name("hpc"),
         driver: name("slurm"),
@@ -204,15 +205,16 @@ async fn slurm_capacity_follows_the_nodes() {
     assert_eq!((free(CapacityType::Spot).await, free(CapacityType::OnDemand).await), (Some(3), Some(3)));
     place.driver.launch(&launch(run(1), 1)).await.unwrap();
     assert_eq!(free(CapacityType::Spot).await, Some(3), "what is ours counts");
+    assert_eq!(free(CapacityType::OnDemand).await, Some(2), "we do not push ourselves aside");
     place.slurm.submit_other("spot", 1, 600);
     leeway_tests::wait::eventually("somebody's node", || async {
         (free(CapacityType::Spot).await == Some(2)).then_some(())
     })
     .await;
-    assert_eq!(free(CapacityType::OnDemand).await, Some(3), "they give way");
+    assert_eq!(free(CapacityType::OnDemand).await, Some(2), "others give way");
     place.slurm.run("scontrol", &["update", "NodeName=n3", "State=DOWN", "Reason=test"]);
     leeway_tests::wait::eventually("a node that is down", || async {
-        (free(CapacityType::OnDemand).await == Some(2)).then_some(())
+        (free(CapacityType::OnDemand).await == Some(1)).then_some(())
     })
     .await;
     place.driver.stop(&name("hpc"), run(1), Millis::ZERO).await.unwrap();

@@ -1,5 +1,6 @@
 //! How many machines of each offer could be held now, ours included, from one listing of the nodes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leeway_model::cluster::ClusterSpec;
@@ -24,15 +25,34 @@ impl Cluster {
             let shape = &machines.shape;
             let Some(config) = self.config.machines.get(&shape.name) else { continue };
             for (&capacity, queue) in &config.queues {
-                let in_partition =
-                    nodes.iter().filter(|node| node.partitions.iter().any(|name| *name == *queue.partition));
-                // Jobs of a partition that is not preempted may push others aside, and which of the others cannot be
-                // told: there every node counts whole, and Slurm's own queue decides.
-                let gives_way = capacity == CapacityType::Spot;
-                let fit: u32 = in_partition.map(|node| fitting(node, shape, config, gives_way)).sum();
-                let held = if gives_way { self.held(&jobs, &queue.partition, &shape.name) } else { 0 };
+                let is_sold = match capacity {
+                    CapacityType::Spot => machines.spot,
+                    CapacityType::OnDemand => machines.on_demand,
+                    CapacityType::Reserved => machines.reserved,
+                };
+                // Of spot machines a price may still come; others exist only with one.
+                if is_sold.is_none() && capacity != CapacityType::Spot {
+                    continue;
+                }
+                let in_partition: Vec<&Node> =
+                    nodes.iter().filter(|node| node.partitions.iter().any(|name| *name == *queue.partition)).collect();
+                let fit = |beside| in_partition.iter().map(|node| fitting(node, shape, config, beside)).sum::<u32>();
+                let held = self.held(&jobs, &queue.partition, &shape.name);
+                let mut available = fit(true).saturating_add(held);
+                if capacity != CapacityType::Spot {
+                    // Jobs of other partitions may have to give way here. Ours are not to be pushed aside by ourselves,
+                    // and those of this partition stay: what they hold is known by nodes alone, so that it is an
+                    // estimate, and what is really free a lower bound of it.
+                    let others = jobs.iter().filter(|job| job.takes_nodes() && job.partition == *queue.partition);
+                    let others: u32 = others.filter(|job| self.owner(job).is_none()).map(|job| job.nodes).sum();
+                    let elsewhere = config.queues.values().map(|other| &other.partition);
+                    let elsewhere =
+                        elsewhere.filter(|partition| **partition != queue.partition).collect::<BTreeSet<_>>();
+                    let ours: u32 = elsewhere.iter().map(|partition| self.held(&jobs, partition, &shape.name)).sum();
+                    available = available.max(fit(false).saturating_sub(others).saturating_sub(ours));
+                }
                 let offer = OfferKey { cluster: spec.name.clone(), shape: shape.name.clone(), capacity };
-                observed.push(CapacityObservation { offer, available: Some(fit.saturating_add(held)) });
+                observed.push(CapacityObservation { offer, available: Some(available) });
             }
         }
         Ok(observed)

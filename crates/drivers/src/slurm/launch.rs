@@ -72,13 +72,25 @@ impl Cluster {
             return transient(format!("run {run} was stopped; place the job again"));
         }
         let jobs = self.list().await?;
-        let mut ours = jobs.iter().filter(|job| self.owner(job) == Some(run)).peekable();
+        let ours: Vec<&Job> = jobs.iter().filter(|job| self.owner(job) == Some(run)).collect();
+        if self.runs.launched(&self.name, run).map_err(|error| disk(&error))?.is_none() {
+            // No launch of this run ever began: what bears its name is of an earlier life of this installation, whose
+            // agents nobody would believe.
+            for job in ours.iter().filter(|job| !job.has_ended()) {
+                tracing::warn!(%run, job = job.id, "a job of an earlier installation bears this run's name; it is ended");
+                self.calls
+                    .cancel(job.id, &job.name)
+                    .await
+                    .map_err(|error| refused("slurm", errors::CALLS, &error.to_string()))?;
+            }
+            return Ok(None);
+        }
         let submitted = self.submitted(run).map_err(|error| disk(&error))?;
-        if ours.peek().is_none() && submitted.is_none() {
+        if ours.is_empty() && submitted.is_none() {
             return Ok(None);
         }
         // Of several the first is the one that may run; the others wait for it behind their common name.
-        match ours.filter(|job| !job.has_ended()).map(|job| job.id).min() {
+        match ours.iter().filter(|job| !job.has_ended()).map(|job| job.id).min() {
             Some(job) => Ok(Some(job)),
             None => transient(format!("the job of run {run} has ended; place the job again")),
         }

@@ -213,6 +213,25 @@ async fn p_01_a_repeated_submission_takes_no_second_set_of_nodes() {
 }
 
 #[tokio::test]
+async fn p_15_jobs_of_an_earlier_life_of_the_installation_are_not_taken_for_this_one() {
+    let place = Place::new();
+    let mark = |job: u64| format!("leeway installation=lab run=j-{job}-r1");
+    let user = rustix::process::getuid().as_raw();
+    place.slurm.add(&job_name(run(1)), &mark(1), user);
+    place.slurm.kill(&job_name(run(1)), "COMPLETED");
+    let living = place.slurm.add(&job_name(run(2)), &mark(2), user);
+    for job in 1..=2 {
+        let made = place.driver.launch(&launch(run(job), 1)).await.unwrap();
+        let seen = place.driver.observe(&name("hpc")).await.unwrap();
+        assert_eq!(
+            seen.of(run(job)).map(|one| (one.id.clone(), one.state)).collect::<Vec<_>>(),
+            [(made[0].clone(), InstanceState::Running)]
+        );
+    }
+    assert!(!place.slurm.lives(living));
+}
+
+#[tokio::test]
 async fn p_04_a_listing_that_fails_for_a_moment_fails_no_launch() {
     let place = Place::new();
     for fault in [Fault::Before, Fault::After, Fault::Before] {
