@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use leeway_data::Stores;
+use leeway_drivers::slurm::SlurmConfig;
 use leeway_model::Name;
 use leeway_model::cluster::{ClusterSpec, Region};
 use leeway_model::egress::Destination;
@@ -66,6 +67,9 @@ pub fn clusters(settings: &Settings, drivers: &[Name]) -> Result<Vec<Declared>, 
             };
             problems.add(SettingsError::new(at("driver"), format!("'{}' is not in this build; {fix}", spec.driver)));
         }
+        if let Some(slurm) = &cluster.slurm {
+            problems.extend(self::slurm(&at("slurm"), slurm));
+        }
         problems.take(checkpoints(&at("checkpoints"), &spec.checkpoints, &settings.stores()));
         let market = cluster.market.as_ref().and_then(|market| {
             let opened = market::open(&spec.name, market);
@@ -74,6 +78,25 @@ pub fn clusters(settings: &Settings, drivers: &[Name]) -> Result<Vec<Declared>, 
         declared.push(Declared { prices: catalogs.prices(&spec), spec, market });
     }
     problems.or(declared)
+}
+
+/// Whether Slurm's commands and its configuration are there: without them every command would wait in vain.
+fn slurm(key: &str, slurm: &SlurmConfig) -> Problems {
+    let mut problems = Problems::default();
+    if let Some(conf) = slurm.conf.as_ref().filter(|conf| !conf.is_file()) {
+        let message = format!("'{}' is no file; name Slurm's configuration file, or leave it out", conf.display());
+        problems.add(SettingsError::new(format!("{key}.conf"), message));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = match &slurm.commands {
+        Some(folder) => vec![folder.clone()],
+        None => std::env::split_paths(&path).collect(),
+    };
+    if !folders.iter().any(|folder| folder.join("sbatch").is_file()) {
+        let message = "'sbatch' is neither here nor in PATH; name the folder of Slurm's commands";
+        problems.add(SettingsError::new(format!("{key}.commands"), message));
+    }
+    problems
 }
 
 /// Whether checkpoints can be kept at a URL, as far as can be said without making its folder.

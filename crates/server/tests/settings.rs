@@ -497,6 +497,19 @@ fn a_slurm_cluster_says_where_its_machines_are_queued() {
 }
 
 #[test]
+fn a_slurm_that_cannot_be_reached_is_found_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = HPC.replacen("agent = ", "conf = \"slurm.conf\"\ncommands = \"bin\"\nagent = ", 1);
+    let told = loaded(folder.path(), &text).unwrap_err().to_string();
+    assert!(told.contains("clusters[0].slurm.conf: ") && told.contains("slurm.conf' is no file"), "{told}");
+    assert!(told.contains("clusters[0].slurm.commands: 'sbatch' is neither here nor in PATH"), "{told}");
+    std::fs::write(folder.path().join("slurm.conf"), "").unwrap();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(folder.path().join("bin/sbatch"), "").unwrap();
+    loaded(folder.path(), &text).unwrap();
+}
+
+#[test]
 fn what_is_wrong_with_a_slurm_cluster_is_told_with_its_key_and_a_fix() {
     let table: &[(&str, &str, &str)] = &[
         ("\"lab\"", "\"local\"", "installation: 'local' is everybody's; give this installation a name of its own"),
