@@ -243,6 +243,16 @@ impl ClusterDriver for AwsDriver {
         Ok(())
     }
 
+    async fn addresses(&self, cluster: &Name, run: RunId, nodes: u32) -> Result<Vec<String>, DriverError> {
+        let cluster = self.known(cluster)?;
+        let found = cluster.ours().addresses(&cluster.client, run).await.map_err(|error| driver_error(&error))?;
+        if found.len() == nodes as usize {
+            return Ok(found);
+        }
+        let message = format!("{} of {nodes} instances of run {run} are listed with an address", found.len());
+        Err(DriverError::new(DriverErrorClass::Unreachable, message))
+    }
+
     fn check(&self, spec: &ClusterSpec) -> Result<(), String> {
         self.cluster(&spec.name).map(drop)
     }

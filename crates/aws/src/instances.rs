@@ -107,6 +107,26 @@ impl Ours<'_> {
         Ok((found, true))
     }
 
+    /// Private addresses of a run's instances that have not ended, in rank order.
+    pub async fn addresses(&self, client: &Client, run: RunId) -> Result<Vec<String>, CallError> {
+        let filter = |tag: &str, value: String| Filter::builder().name(format!("tag:{tag}")).values(value).build();
+        let request = client
+            .describe_instances()
+            .filters(filter(INSTALLATION, self.installation.0.to_string()))
+            .filters(filter(CLUSTER, self.cluster.to_string()))
+            .filters(filter(RUN, run.to_string()));
+        let mut pages = request.max_results(1_000).into_paginator().send();
+        let mut found = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(CallError::from)?;
+            let instances = page.reservations().iter().flat_map(|one| one.instances());
+            let open = instances.filter_map(|one| Some((self.read(one)?, one.private_ip_address()?.to_owned())));
+            found.extend(open.filter(|(instance, _)| instance.state != InstanceState::Gone));
+        }
+        found.sort_by_key(|(instance, _)| instance.rank);
+        Ok(found.into_iter().map(|(_, address)| address).collect())
+    }
+
     /// An instance, when all its tags are ours. The filters asked for them; nothing is ended on their word alone.
     pub fn read(&self, instance: &Ec2Instance) -> Option<Instance> {
         let tag = |name: &str| {

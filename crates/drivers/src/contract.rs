@@ -207,6 +207,12 @@ pub trait ClusterDriver: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Addresses at which the machines of a run reach each other, in rank order; empty where only the machines know.
+    async fn addresses(&self, cluster: &Name, run: RunId, nodes: u32) -> Result<Vec<String>, DriverError> {
+        let _ = (cluster, run, nodes);
+        Ok(Vec::new())
+    }
+
     /// How often a cluster bears to be looked at; `None` where a look costs little.
     fn poll_every(&self, cluster: &Name) -> Option<Millis> {
         let _ = cluster;

@@ -123,6 +123,11 @@ impl ClusterDriver for LocalDriver {
         Ok(())
     }
 
+    /// Machines are processes of this host.
+    async fn addresses(&self, _: &Name, _: RunId, nodes: u32) -> Result<Vec<String>, DriverError> {
+        Ok(vec!["127.0.0.1".to_owned(); nodes as usize])
+    }
+
     async fn forget(&self, cluster: &Name, run: RunId) -> Result<(), DriverError> {
         let forget = move |shared: &Shared, cluster: &Name| {
             if shared.living(cluster, run)? > 0 {

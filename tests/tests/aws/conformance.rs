@@ -10,6 +10,18 @@ async fn p_01_p_02_p_12_launches_are_adopted_and_gangs_are_whole() {
 }
 
 #[tokio::test]
+async fn the_machines_of_a_gang_are_told_where_the_others_are() {
+    use leeway_drivers::ClusterDriver as _;
+    let Some(place) = Place::new().await else { return };
+    place.driver.launch(&crate::place::launch(run(1), 2)).await.unwrap();
+    let told = place.driver.addresses(&crate::place::name("east"), run(1), 2).await.unwrap();
+    assert!(told.len() == 2 && told.iter().all(|one| one.parse::<std::net::Ipv4Addr>().is_ok()), "{told:?}");
+    place.ec2.plan().hidden_for = std::time::Duration::from_secs(600);
+    let refused = place.driver.addresses(&crate::place::name("east"), run(1), 2).await.unwrap_err();
+    assert!(refused.message.contains("0 of 2 instances"), "{refused}");
+}
+
+#[tokio::test]
 async fn p_02_a_restarted_server_finds_its_runs() {
     let Some(place) = Place::new().await else { return };
     let later = place.another_driver().await;

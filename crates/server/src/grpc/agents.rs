@@ -4,8 +4,8 @@
 use leeway_core::event::{Phase as CorePhase, Shard};
 use leeway_core::reply::Assignment;
 use leeway_core::{Event, Refused, RefusedKind, Reply};
-use leeway_model::RunId;
 use leeway_model::job::{JobSpec, Upload};
+use leeway_model::{Name, RunId};
 use leeway_proto::agent::{self, Caller, Commit, Damage, Exit, ExitReport, NoticeReport, Phase, PhaseReport, Renewal};
 use leeway_proto::pb::agent_service_server::AgentService;
 use leeway_proto::status::{reason, with_reason};
@@ -62,11 +62,11 @@ impl Agents {
             let reported = view.scheduler.runs_of(run.job).map(|run| run.progress.step).max().unwrap_or(0);
             let furthest = job.map_or(0, |job| view.scheduler.progress(job).step.max(job.progress.step)).max(reported);
             let row = view.scheduler.run(run);
-            let local = row.and_then(|row| view.scheduler.tables().clusters.get(&row.offer.cluster));
-            let local = local.is_some_and(|cluster| cluster.spec.driver.as_str() == "local");
-            (furthest, row.map_or(1, |row| row.nodes), local)
+            let cluster = row.and_then(|row| view.scheduler.tables().clusters.get(&row.offer.cluster));
+            let place = cluster.map(|cluster| (cluster.spec.driver.clone(), cluster.spec.name.clone()));
+            (furthest, row.map_or(1, |row| row.nodes), place)
         };
-        let (furthest_step, nodes, local) = self.0.handle.read(look).await?;
+        let (furthest_step, nodes, place) = self.0.handle.read(look).await?;
         let mut secrets = std::collections::BTreeMap::new();
         for (name, sealed) in &spec.program.secrets {
             let plain = self.0.keys.open_sealed(Purpose::JobSecret, sealed).map_err(|error| {
@@ -95,8 +95,7 @@ impl Agents {
                 .collect(),
             rank,
             world_size: nodes,
-            // Machines of the local driver are processes of this host.
-            node_addresses: if local { vec!["127.0.0.1".to_owned(); nodes as usize] } else { Vec::new() },
+            node_addresses: self.addresses(run, nodes, place).await?,
             restore: restore.as_ref().map(Into::into),
             checkpoint_base_url: policy.map(|_| checkpoints.to_string()),
             installation: installation.to_string(),
@@ -111,6 +110,18 @@ impl Agents {
             restart_without: policy.is_some_and(|policy| policy.restart_without),
             furthest_step,
         })
+    }
+
+    /// Where the machines of a run reach each other; the agent asks again while a new one is not listed yet.
+    async fn addresses(&self, run: RunId, nodes: u32, place: Option<(Name, Name)>) -> Result<Vec<String>, Status> {
+        let Some((driver, cluster)) = place else { return Ok(Vec::new()) };
+        let Some(driver) = self.0.drivers.get(&driver) else { return Ok(Vec::new()) };
+        match driver.addresses(&cluster, run, nodes).await {
+            Ok(addresses) => Ok(addresses),
+            // A machine alone has nobody to find.
+            Err(_) if nodes == 1 => Ok(Vec::new()),
+            Err(error) => Err(Status::unavailable(error.to_string())),
+        }
     }
 
     /// The spec of a caller's job.
