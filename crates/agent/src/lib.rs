@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leeway_data::{Store, Stores};
+use leeway_data::Stores;
 use leeway_drivers::process::{ProcessId, boot_id, random_word, since_boot};
-use leeway_drivers::run_dir::{Claim, RankDir, StoreAccess};
+use leeway_drivers::run_dir::{Claim, RankDir};
 use leeway_proto::pb;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -64,7 +64,7 @@ pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
     };
     let assigned = dir.assignment()?.context("the run directory holds no assignment")?;
     let token = dir.take_token().context("the run directory holds no token")?;
-    let stores = stores(dir.take_stores().context("cannot read how stores are reached")?);
+    let stores = Stores(dir.take_stores().context("cannot read how stores are reached")?);
 
     let lease = Arc::new(Lease::new(since_boot));
     let program = Arc::new(Program::new(dir.clone(), &claim)?);
@@ -143,14 +143,6 @@ async fn register(link: &Link, claim: &Claim, lease: &Lease) -> Result<(Duration
     };
     let answer = link.insist(call, |status| tracing::info!(%status, "the server cannot be reached yet")).await?;
     Ok((sent.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), answer))
-}
-
-fn stores(told: Vec<StoreAccess>) -> Stores {
-    let store = |StoreAccess { url, mut options, keys }| {
-        options.extend(keys);
-        Store { url, options }
-    };
-    Stores(told.into_iter().map(store).collect())
 }
 
 /// The driver wants an end: with the grace that it wrote down, else with the usual one.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use leeway_drivers::Launch;
-use leeway_drivers::run_dir::{Assignment, NoticeSource, StoreAccess};
+use leeway_drivers::run_dir::{Assignment, NoticeSource};
+use leeway_model::access::StoreAccess;
 
 use crate::config::AwsConfig;
 

@@ -37,4 +37,4 @@ pub use remove::{Left, Removal, Uncommitted};
 pub use repository::{OpenError, Repository, open_store};
 pub use restore::{RestoreError, Restored};
 pub use retry::Patience;
-pub use stores::{Store, Stores};
+pub use stores::Stores;

@@ -1,6 +1,5 @@
 //! The repository: an object store, the prefix below which it is ours, and how long to insist.
 
-use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,11 +50,14 @@ pub enum OpenError {
 /// # Errors
 /// A URL that cannot be used, or a store that cannot be reached in the way that is said.
 pub fn open_store(url: &str) -> Result<Repository, OpenError> {
-    open_with(url, &BTreeMap::new())
+    open_with(url, [])
 }
 
 /// With options that win over the environment.
-pub(crate) fn open_with(url: &str, options: &BTreeMap<String, String>) -> Result<Repository, OpenError> {
+pub(crate) fn open_with<'a>(
+    url: &str,
+    options: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Repository, OpenError> {
     let refuse = |reason: &str| OpenError::Url { url: leeway_model::name::escape(url), reason: reason.to_owned() };
     let parsed = Url::parse(url).map_err(|error| refuse(&error.to_string()))?;
     if parsed.query().is_some() || parsed.fragment().is_some() {
@@ -83,7 +85,7 @@ fn open_folder(folder: &FilePath) -> Result<Repository, OpenError> {
 }
 
 /// An S3 bucket, or the part of it below a prefix.
-fn open_bucket(url: &Url, options: &BTreeMap<String, String>) -> Result<Repository, String> {
+fn open_bucket<'a>(url: &Url, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Repository, String> {
     let bucket =
         url.host_str().filter(|_| url.port().is_none() && url.username().is_empty() && url.password().is_none());
     let bucket = bucket.ok_or("it names no bucket")?;

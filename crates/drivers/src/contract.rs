@@ -6,13 +6,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use leeway_model::access::StoreAccess;
 use leeway_model::cluster::ClusterSpec;
 use leeway_model::market::{CapacityObservation, OfferKey, PriceObservation};
 use leeway_model::resources::MachineShape;
 use leeway_model::run::LaunchErrorClass;
 use leeway_model::{InstallationId, Millis, Name, RunId};
-
-use crate::run_dir::StoreAccess;
 
 /// What proves an agent to be the one that a launch started; shown nowhere.
 #[derive(Clone, PartialEq, Eq)]

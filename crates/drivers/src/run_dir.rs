@@ -14,14 +14,13 @@
 //! `agent.json` is the heart of it: it is created once and never replaced. Whoever creates it decides: an agent that
 //! comes second leaves, and a driver that creates it for nobody knows that no agent will ever run there.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leeway_model::access::StoreAccess;
 use leeway_model::{InstallationId, Millis, RunId};
 use serde::{Deserialize, Serialize};
 
@@ -49,22 +48,6 @@ pub enum NoticeSource {
     Signal { left: Millis, source: Box<str> },
     /// EC2's instance metadata at this address: an interruption two minutes ahead, a recommendation before that.
     Ec2 { metadata: String },
-}
-
-/// How an agent reaches the stores below one URL. Its options may hold keys; they are shown nowhere.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreAccess {
-    pub url: String,
-    /// Under the names of `object_store`, such as `aws_endpoint`.
-    pub options: BTreeMap<String, String>,
-    /// Options that are secret.
-    pub keys: BTreeMap<String, String>,
-}
-
-impl fmt::Debug for StoreAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreAccess").field("url", &self.url).field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 /// Who holds a rank, for ever.
@@ -266,7 +249,7 @@ mod tests {
         };
         let token = Token::new(*b"sixteen bytes ok");
         let keys = [("aws_secret_access_key".to_owned(), "sixteen bytes too".to_owned())].into();
-        let stores = [StoreAccess { url: "s3://a".into(), options: BTreeMap::new(), keys }];
+        let stores = [StoreAccess { url: "s3://a".into(), options: Default::default(), keys }];
         dir.prepare(&assignment, &token, &stores).unwrap();
         assert_eq!(dir.assignment().unwrap(), Some(assignment));
         assert_eq!(dir.take_token().unwrap(), token);

@@ -3,6 +3,7 @@
 //! Nothing here knows a clock, a socket, a file or a policy. Values that could be confused are newtypes: money is
 //! [`Micros`], a price is a [`Rate`], an instant a [`Timestamp`], a length of time a [`Millis`], a size [`Bytes`].
 
+pub mod access;
 pub mod bill;
 pub mod budget;
 pub mod checkpoint;

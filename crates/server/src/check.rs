@@ -70,7 +70,7 @@ pub fn clusters(settings: &Settings, drivers: &[Name]) -> Result<Vec<Declared>, 
         if let Some(slurm) = &cluster.slurm {
             problems.extend(self::slurm(&at("slurm"), slurm));
         }
-        problems.take(checkpoints(&at("checkpoints"), &spec.checkpoints, &settings.stores()));
+        problems.take(checkpoints(&at("checkpoints"), &spec.checkpoints, &settings.stores));
         let market = cluster.market.as_ref().and_then(|market| {
             let opened = market::open(&spec.name, market);
             problems.take(opened.map_err(|error| SettingsError::new(at("market.trace"), format!("{error:#}"))))

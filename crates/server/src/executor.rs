@@ -150,7 +150,7 @@ impl Executor {
             server: self.shared.agents_url.clone(),
             tokens: tokens.collect(),
             installation: self.shared.installation().clone(),
-            stores: self.shared.agents_stores.clone(),
+            stores: self.shared.stores.0.clone(),
             deadline: order.deadline.since(self.shared.clock.now()),
             cluster,
         };

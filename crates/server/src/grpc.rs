@@ -6,7 +6,6 @@ use std::sync::Arc;
 use leeway_core::{Config, Refused, RefusedKind};
 use leeway_data::Stores;
 use leeway_drivers::ClusterDriver;
-use leeway_drivers::run_dir::StoreAccess;
 use leeway_model::{Currency, InstallationId, Name};
 use leeway_proto::status::{reason, with_reason};
 use leeway_webhook::Deliverer;
@@ -65,7 +64,6 @@ pub struct Parts {
     pub stopping: CancellationToken,
     /// How checkpoint stores are reached, by the server and by agents.
     pub stores: Stores,
-    pub agents_stores: Vec<StoreAccess>,
     /// Where agents reach the server.
     pub agents_url: String,
     /// What providers say of runs, for people.

@@ -9,8 +9,7 @@ use std::time::Duration;
 use config::{Config as Layers, File, FileFormat, Value};
 use leeway_aws::AwsConfig;
 use leeway_core::{Config, config as core_config};
-use leeway_data::{Store, Stores};
-use leeway_drivers::run_dir::StoreAccess;
+use leeway_data::Stores;
 use leeway_drivers::slurm::SlurmConfig;
 use leeway_market::replay::End;
 use leeway_model::budget::BudgetSpec;
@@ -87,7 +86,8 @@ pub struct Settings {
     pub webhooks: Webhooks,
     pub budgets: Vec<BudgetSpec>,
     pub clusters: Vec<ClusterSettings>,
-    pub stores: Vec<StoreAccess>,
+    /// How object stores are reached, by the server and by agents.
+    pub stores: Stores,
     pub catalogs: Vec<CatalogSettings>,
     pub egress: EgressTable,
     /// So many seconds of the scheduler pass in a real one.
@@ -216,18 +216,6 @@ impl Settings {
         let layers = Layers::builder().add_source(File::from_str(text, FileFormat::Toml));
         let settings = convert(layers, "".as_ref(), &mut problems)?;
         problems.or(settings)
-    }
-
-    /// How the server itself reaches object stores.
-    pub fn stores(&self) -> Stores {
-        let store = |access: &StoreAccess| {
-            let pairs = access.options.iter().chain(&access.keys);
-            Store {
-                url: access.url.clone(),
-                options: pairs.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            }
-        };
-        Stores(self.stores.iter().map(store).collect())
     }
 
     /// What the core needs of all this.

@@ -553,7 +553,7 @@ fn the_examples_of_deploy_are_what_they_say() {
     let zones: Vec<_> =
         aws.clusters.iter().map(|cluster| cluster.aws.as_ref().unwrap().zone.as_deref().unwrap()).collect();
     assert_eq!(zones, ["us-east-1a", "us-east-1b"]);
-    assert_eq!(aws.stores[0].options["aws_region"], "us-east-1");
+    assert_eq!(aws.stores.0[0].options["aws_region"], "us-east-1");
     let policy: serde_json::Value = serde_json::from_str(include_str!("../../../deploy/aws-policy.json")).unwrap();
     let ends = policy["Statement"].as_array().unwrap().iter().find(|one| one["Action"] == "ec2:TerminateInstances");
     assert_eq!(ends.unwrap()["Condition"]["StringEquals"]["aws:ResourceTag/leeway:installation"], "lab", "p_19");
@@ -604,8 +604,8 @@ fn z_08_keys_of_stores_are_read_from_a_file_that_is_nobody_elses() {
     assert!(load("s3://a").unwrap_err().contains("can be read by others (mode 644); make it 600"));
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let settings = load("s3://a").unwrap();
-    assert_eq!(settings.stores[0].options["aws_allow_http"], "true");
-    assert_eq!(settings.stores[0].keys["aws_secret_access_key"], "hush");
+    assert_eq!(settings.stores.0[0].options["aws_allow_http"], "true");
+    assert_eq!(settings.stores.0[0].keys["aws_secret_access_key"], "hush");
     assert!(!format!("{settings:?}").contains("hush"), "it is shown nowhere");
     assert!(load("gs://a").unwrap_err().contains("stores[0].url: 'gs://a' is no place in an object store"));
     std::fs::write(&file, "aws_access_key_id = id\n").unwrap();

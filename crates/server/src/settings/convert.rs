@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leeway_core::Config;
+use leeway_data::Stores;
 use leeway_market::egress::{defaults, read_matrix};
 use leeway_market::replay::End;
 use leeway_model::budget::{BudgetSpec, Period};
@@ -135,7 +136,7 @@ pub fn settings(raw: &Raw, base: &Path, problems: &mut Problems) -> Settings {
         webhooks: webhooks(&raw.webhooks, problems),
         budgets,
         clusters,
-        stores,
+        stores: Stores(stores),
         catalogs,
         egress: egress(&raw.egress, currency, base, problems),
         clock_speed: speed,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use leeway_drivers::run_dir::StoreAccess;
+use leeway_model::access::StoreAccess;
 use leeway_model::name::escape;
 
 use super::raw::RawStore;
